@@ -1,0 +1,97 @@
+/* Graphs: what is to be computed. Built op by op (ops.h), differentiated (sn_grad), printed, parsed,
+ * and run by a session (session.h).
+ *
+ *   sn_graph *g;  sn_graph_create(ctx, &g);
+ *   sn_value x = sn_input(g, "x", SN_F32, SN_SHAPE(sn_symbol(g, "batch", 64), 784));
+ *   sn_value w = sn_state(g, "w", SN_F32, SN_SHAPE(784, 10), SN_INIT_NORMAL, 0.02);
+ *   sn_output(g, "logits", sn_matmul(g, x, w, false, false));
+ *   if (sn_graph_status(g) != SN_OK) puts(sn_graph_message(g));
+ *
+ * Builder errors are sticky: an op whose arguments do not fit yields an invalid value, ops on
+ * invalid values yield invalid values, and the first error is kept in the graph. So model code needs
+ * no checks until the graph is used. Values are hash-consed: the same op on the same arguments is
+ * the same value, except where an op has an identity of its own (inputs, states, random streams).
+ */
+#ifndef SINEW_GRAPH_H
+#define SINEW_GRAPH_H
+
+#include <sinew/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct sn_graph sn_graph;
+
+/* One result of one op in a graph. Plain data, cheap to copy; means something in its graph only. */
+typedef struct sn_value {
+  uint32_t id; /* 0: no value (an optional argument left out); UINT32_MAX: invalid */
+} sn_value;
+
+#ifdef __cplusplus
+#define SN_NONE sn_value{0}
+#else
+#define SN_NONE ((sn_value){0})
+#endif
+
+SN_MUST_USE SN_API sn_status sn_graph_create(sn_ctx *ctx, sn_graph **out_graph);
+SN_API void sn_graph_destroy(sn_graph *graph);
+/* The first error of the builders, or SN_OK; and its message. */
+SN_MUST_USE SN_API sn_status sn_graph_status(const sn_graph *graph);
+SN_API const char *sn_graph_message(const sn_graph *graph);
+
+/* --- Sizes. A symbol stands for 0 … max and is bound at each run. Expressions are canonical: equal
+ * expressions are equal handles, so dims compare with ==. --- */
+SN_API sn_dim sn_symbol(sn_graph *graph, const char *name, int64_t max);
+SN_API sn_dim sn_dim_add(sn_graph *graph, sn_dim a, sn_dim b);
+SN_API sn_dim sn_dim_sub(sn_graph *graph, sn_dim a, sn_dim b);
+SN_API sn_dim sn_dim_mul(sn_graph *graph, sn_dim a, sn_dim b);
+SN_API sn_dim sn_dim_div(sn_graph *graph, sn_dim a, int64_t divisor); /* floor; divisor > 0 */
+/* The largest value that a dim can take: itself when it is a number. */
+SN_API int64_t sn_dim_max(const sn_graph *graph, sn_dim dim);
+
+/* --- Values. --- */
+/* A valid value's type; dtype SN_NO_DTYPE for SN_NONE and invalid values. */
+SN_API sn_type sn_value_type(const sn_graph *graph, sn_value value);
+SN_API bool sn_value_valid(const sn_graph *graph, sn_value value);
+/* Result k of the op that yields `first` (its result 0); invalid when there is no such result. */
+SN_API sn_value sn_value_result(sn_graph *graph, sn_value first, int k);
+/* Names a value for messages and reports; the first label stays. Returns the value. */
+SN_API sn_value sn_label(sn_graph *graph, sn_value value, const char *label);
+/* Prefixes labels and the names in error messages: sn_scope_push(g, "layers.0"). */
+SN_API void sn_scope_push(sn_graph *graph, const char *name);
+SN_API void sn_scope_pop(sn_graph *graph);
+
+/* --- Results. --- */
+/* Makes a value readable after a run under `name`. */
+SN_API void sn_output(sn_graph *graph, const char *name, sn_value value);
+/* Commits `value` to the state that `state` reads, at the end of each run; once per state. */
+SN_API void sn_assign(sn_graph *graph, sn_value state, sn_value value);
+
+/* --- Constants. --- */
+/* From bytes in row-major order (copied); the shape must be numbers. */
+SN_API sn_value sn_constant_bytes(sn_graph *graph, sn_dtype dtype, sn_shape shape, const void *data);
+/* A scalar of any dtype. */
+SN_API sn_value sn_scalar(sn_graph *graph, sn_dtype dtype, double value);
+
+/* --- Gradients. out_grads[i] = d loss / d wrt[i]; zeros where loss does not depend on it. loss must
+ * be a float scalar. Fails, naming the path, when something on the way is not differentiable. --- */
+SN_MUST_USE SN_API sn_status sn_grad(sn_graph *graph, sn_value loss, const sn_value *wrt, int n,
+                                     sn_value *out_grads);
+/* Marks a value as a boundary of recomputation: what lies between marked values (and before the
+ * first) is not kept for the backward pass but computed again from the marked values. */
+SN_API sn_value sn_recompute(sn_graph *graph, sn_value value);
+
+/* --- Text form. Printing and parsing give back the same graph. --- */
+/* *out_text is NUL-terminated; release it with sn_text_free. */
+SN_MUST_USE SN_API sn_status sn_graph_print(const sn_graph *graph, char **out_text);
+SN_MUST_USE SN_API sn_status sn_graph_parse(sn_ctx *ctx, const char *text, sn_graph **out_graph);
+SN_API void sn_text_free(sn_ctx *ctx, char *text);
+/* Checks every invariant of the graph anew, from the op table. */
+SN_MUST_USE SN_API sn_status sn_graph_verify(const sn_graph *graph);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

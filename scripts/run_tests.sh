@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# Runs the test executables of a build and the scripts scripts/test_*.sh, and adds up.
+#
+#   run_tests.sh [-b BUILD] [-j JOBS] [-l] [-x] [FILTER]
+#     -l  the long checks: tests/long and scripts/check_long, one after the other
+#     -x  executables only
+#     FILTER  part of the name of the executable or script
+#
+# Each prints `skipped NAME: REASON` for what it left out and ends with
+# `N passed, N failed, N skipped`; one that prints no such line counts as one test.
+# With CI=true a skip whose reason is not in .ci/allowed-skips counts as failed.
+# TEST_TIMEOUT (seconds) limits each; default 900, long checks 7200.
+set -eu
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+
+# --- One test: run_tests.sh --one PATH, called below through xargs
+
+run_one() {
+  local path=$1 name out status=0 counts started limit=()
+  name=$(basename "$path")
+  out=$RUN_TESTS_RESULTS/$name.out
+  started=$(date +%s.%N)
+  if command -v timeout >/dev/null 2>&1; then limit=(timeout -k 10 "$TEST_TIMEOUT"); fi
+  local command=("${limit[@]}" "$path")
+  if [[ $path == *.sh ]]; then command+=("$RUN_TESTS_BUILD"); fi
+  # The outer redirection keeps the shell from announcing a crash in the midst of the table.
+  { "${command[@]}" >"$out" 2>&1 </dev/null || status=$?; } 2>/dev/null
+  if [ "$status" -eq 124 ]; then echo "timed out after $TEST_TIMEOUT s" >>"$out"; fi
+  # The counts, and a failure more when the exit status is bad but no test failed (a crash, a leak).
+  counts=$(awk -v status="$status" '
+    /^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$/ { p = $1; f = $3; s = $5; seen = 1 }
+    END {
+      if (status != 0 && f == 0) f = 1
+      else if (!seen) p = 1
+      print p + 0, f + 0, s + 0
+    }' "$out")
+  echo "$counts" >"$RUN_TESTS_RESULTS/$name.counts"
+  # shellcheck disable=SC2086 # three numbers
+  printf '%5d passed %4d failed %4d skipped %8.2f s  %s\n' $counts \
+    "$(echo "$started $(date +%s.%N)" | awk '{ print $2 - $1 }')" "$name"
+}
+
+if [ "${1-}" = --one ]; then
+  run_one "$2"
+  exit 0
+fi
+
+# --- All tests
+
+build=$root/build jobs=2 list=tests.txt scripts=("$root"/scripts/test_*.sh)
+export TEST_TIMEOUT=${TEST_TIMEOUT-}
+while getopts b:j:lx option; do
+  case $option in
+    b) build=$(cd "$OPTARG" && pwd) ;;
+    j) jobs=$OPTARG ;;
+    l)
+      jobs=1 list=long_tests.txt scripts=("$root"/scripts/check_long/*.sh)
+      TEST_TIMEOUT=${TEST_TIMEOUT:-7200}
+      ;;
+    x) scripts=() ;;
+    *) exit 2 ;;
+  esac
+done
+shift $((OPTIND - 1))
+filter=${1-}
+TEST_TIMEOUT=${TEST_TIMEOUT:-900}
+
+results=$(mktemp -d)
+trap 'rm -rf "$results"' EXIT
+export RUN_TESTS_RESULTS=$results RUN_TESTS_BUILD=$build
+
+{
+  cat "$build/$list"
+  for script in "${scripts[@]}"; do
+    if [ -f "$script" ]; then echo "$script"; fi
+  done
+} | awk -F/ -v filter="$filter" 'index($NF, filter)' >"$results/paths"
+if [ ! -s "$results/paths" ]; then
+  echo "run_tests: no test matches '$filter'" >&2
+  exit 2
+fi
+tr '\n' '\0' <"$results/paths" | xargs -0 -n 1 -P "$jobs" "$0" --one
+
+# Output of what failed, after the table so that nothing interleaves.
+while read -r path; do
+  name=$(basename "$path")
+  read -r _ failed _ <"$results/$name.counts"
+  if [ "$failed" -gt 0 ]; then
+    printf '\n--- %s\n' "$name"
+    cat "$results/$name.out"
+  fi
+done <"$results/paths"
+
+# Skips, with their reasons. `allowed` is how many of them may be; all of them outside CI.
+printf '\n'
+{ grep -h '^skipped ' "$results"/*.out || true; } |
+  awk -v ci="${CI-}" -v list="$root/.ci/allowed-skips" -v count_file="$results/allowed" '
+    BEGIN { while ((getline line < list) > 0) listed[line] = 1 }
+    {
+      reason = $0
+      sub(/^skipped [^:]*: /, "", reason)
+      ok = ci != "true" || reason in listed
+      allowed += ok
+      print $0 (ok ? "" : " (NOT ALLOWED)")
+    }
+    END { print allowed + 0 >count_file }'
+
+# In CI a skip that is not allowed, or that gave no reason at all, is a failure.
+cat "$results"/*.counts | awk -v ci="${CI-}" -v allowed="$(cat "$results/allowed")" '
+  { p += $1; f += $2; s += $3 }
+  END {
+    if (ci == "true" && s > allowed) {
+      f += s - allowed
+      s = allowed
+    }
+    printf "%d passed, %d failed, %d skipped\n", p, f, s
+    exit f > 0
+  }'

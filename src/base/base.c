@@ -1,0 +1,136 @@
+/* The context: diagnostics and memory through the caller's allocator. See base.h. */
+#include "base/base.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const status_names[] = {
+    "ok",          "invalid argument", "not found",      "bad format",   "input/output error",
+    "no memory",   "unsupported",      "numeric error",  "wrong state",  "cancelled",
+    "internal error"};
+
+const char *sn_status_name(sn_status status) {
+  size_t i = (size_t)status;
+  return i < COUNT_OF(status_names) ? status_names[i] : "unknown status";
+}
+
+const char *sn_version(void) { return SN_VERSION; }
+
+static void *libc_resize(void *user, void *ptr, size_t old_size, size_t new_size) {
+  (void)user;
+  (void)old_size;
+  if (new_size == 0) {
+    free(ptr);
+    return NULL;
+  }
+  return realloc(ptr, new_size);
+}
+
+sn_status sn_ctx_create(const sn_allocator *allocator, sn_ctx **out_ctx) {
+  sn_allocator a = allocator ? *allocator : (sn_allocator){libc_resize, NULL};
+  *out_ctx = NULL;
+  sn_ctx *ctx = a.resize(a.user, NULL, 0, sizeof *ctx);
+  if (!ctx)
+    return SN_ERR_NO_MEMORY;
+  memset(ctx, 0, sizeof *ctx);
+  ctx->allocator = a;
+  *out_ctx = ctx;
+  return SN_OK;
+}
+
+void sn_ctx_destroy(sn_ctx *ctx) {
+  if (!ctx)
+    return;
+  sn_allocator a = ctx->allocator;
+  a.resize(a.user, ctx, sizeof *ctx, 0);
+}
+
+const char *sn_ctx_message(const sn_ctx *ctx) { return ctx ? ctx->message : ""; }
+
+sn_status diag_failv(sn_ctx *ctx, sn_status status, const char *format, va_list args) {
+  vsnprintf(ctx->message, sizeof ctx->message, format, args);
+  return status;
+}
+
+sn_status diag_fail(sn_ctx *ctx, sn_status status, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  status = diag_failv(ctx, status, format, args);
+  va_end(args);
+  return status;
+}
+
+sn_status diag_within(sn_ctx *ctx, sn_status status, const char *format, ...) {
+  char inner[sizeof ctx->message];
+  memcpy(inner, ctx->message, sizeof inner);
+  va_list args;
+  va_start(args, format);
+  int n = vsnprintf(ctx->message, sizeof ctx->message, format, args);
+  va_end(args);
+  size_t used = n < 0 ? 0 : (size_t)n;
+  if (used + 2 < sizeof ctx->message) {
+    size_t room = sizeof ctx->message - used - 3; /* ": " and the NUL */
+    size_t size = strlen(inner) < room ? strlen(inner) : room;
+    memcpy(ctx->message + used, ": ", 2);
+    memcpy(ctx->message + used + 2, inner, size);
+    ctx->message[used + 2 + size] = '\0';
+  }
+  return status;
+}
+
+/* 0 bytes are asked for as 1, so that NULL always means failure. */
+static size_t at_least_one(size_t size) { return size ? size : 1; }
+
+static void *no_memory(sn_ctx *ctx, size_t size) {
+  (void)!diag_fail(ctx, SN_ERR_NO_MEMORY, "out of memory: asked for %zu bytes", size);
+  return NULL;
+}
+
+void *mem_alloc(sn_ctx *ctx, size_t size) {
+  void *p = ctx->allocator.resize(ctx->allocator.user, NULL, 0, at_least_one(size));
+  if (!p)
+    return no_memory(ctx, size);
+  return memset(p, 0, at_least_one(size));
+}
+
+void *mem_array(sn_ctx *ctx, size_t n, size_t each) {
+  size_t size;
+  if (!size_mul_fits(n, each, &size))
+    return no_memory(ctx, SIZE_MAX);
+  return mem_alloc(ctx, size);
+}
+
+void *mem_resize(sn_ctx *ctx, void *ptr, size_t old_size, size_t new_size) {
+  void *p = ctx->allocator.resize(ctx->allocator.user, ptr, ptr ? at_least_one(old_size) : 0,
+                                  at_least_one(new_size));
+  return p ? p : no_memory(ctx, new_size);
+}
+
+void mem_free(sn_ctx *ctx, void *ptr, size_t size) {
+  if (ptr)
+    ctx->allocator.resize(ctx->allocator.user, ptr, at_least_one(size), 0);
+}
+
+char *mem_strdup(sn_ctx *ctx, const char *text) {
+  size_t size = strlen(text) + 1;
+  char *copy = mem_alloc(ctx, size);
+  if (copy)
+    memcpy(copy, text, size);
+  return copy;
+}
+
+void mem_free_str(sn_ctx *ctx, char *text) {
+  if (text)
+    mem_free(ctx, text, strlen(text) + 1);
+}
+
+uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t size) {
+  const unsigned char *p = bytes;
+  for (size_t i = 0; i < size; i++)
+    seed = (seed ^ p[i]) * UINT64_C(0x100000001b3);
+  return seed;
+}
+
+uint64_t hash_string(uint64_t seed, const char *text) {
+  return hash_bytes(seed, text, strlen(text));
+}

@@ -1,0 +1,72 @@
+/* Checks a graph's invariants (graph.h) anew, from the op table: what a pass built is proved, not
+ * trusted. Does not change the graph; types are inferred in a scratch copy of nothing but the op's
+ * own arguments. */
+#include "ir/dim.h"
+
+static sn_status broken(const sn_graph *g, uint32_t i, const char *what) {
+  return diag_fail(g->ctx, SN_ERR_INTERNAL, "graph: node %u (%s): %s", i,
+                   graph_op(g, &g->nodes[i])->name, what);
+}
+
+static sn_status check_node(sn_graph *g, uint32_t i, arena *scratch) {
+  const node *n = &g->nodes[i];
+  const op_desc *op = graph_op(g, n);
+  if (n->n_out != op->n_results || (!op->on_list && n->n_in != op->n_inputs))
+    return broken(g, i, "wrong number of arguments or results");
+  sn_type *in = arena_array(scratch, (size_t)n->n_in, sizeof *in);
+  if (!in)
+    return SN_ERR_NO_MEMORY;
+  for (int k = 0; k < n->n_in; k++) {
+    if (n->in[k].id >= n->first)
+      return broken(g, i, "uses a value before it is computed");
+    if (n->in[k].id == 0 && (op->on_list || !op->inputs[k].optional))
+      return broken(g, i, "lacks an argument");
+    in[k] = sn_value_type(g, n->in[k]);
+  }
+  sn_type out[MAX_RESULTS] = {0};
+  infer_ctx c = {g, op, n->attrs, n->n_in, in, out};
+  if (op->impl->infer(&c) != SN_OK || g->status != SN_OK)
+    return broken(g, i, "inference fails");
+  for (int k = 0; k < n->n_out; k++)
+    if (g->values[n->first + (uint32_t)k].node != i ||
+        !type_equal(out[k], g->values[n->first + (uint32_t)k].type))
+      return broken(g, i, "a result's type is not what inference says");
+  return SN_OK;
+}
+
+static sn_status check_ends(const sn_graph *g) {
+  for (int i = 0; i < g->n_outputs; i++)
+    if (!sn_value_valid(g, g->outputs[i].value))
+      return diag_fail(g->ctx, SN_ERR_INTERNAL, "graph: output \"%s\" has no value",
+                       g->outputs[i].name);
+  for (int i = 0; i < g->n_assigns; i++) {
+    assignment a = g->assigns[i];
+    if (!sn_value_valid(g, a.state) || !sn_value_valid(g, a.value) ||
+        !type_equal(sn_value_type(g, a.state), sn_value_type(g, a.value)))
+      return diag_fail(g->ctx, SN_ERR_INTERNAL, "graph: assign %d does not fit its state", i);
+    for (int j = 0; j < i; j++)
+      if (g->assigns[j].state.id == a.state.id)
+        return diag_fail(g->ctx, SN_ERR_INTERNAL, "graph: a state is assigned twice");
+  }
+  return SN_OK;
+}
+
+sn_status sn_graph_verify(const sn_graph *graph) {
+  /* Inference may intern size expressions, which does not change what the graph means. */
+  sn_graph *g = (sn_graph *)(uintptr_t)graph;
+  SN_TRY(g->status);
+  arena scratch;
+  arena_init(&scratch, g->ctx);
+  sn_status status = SN_OK;
+  uint32_t next = 1;
+  for (uint32_t i = 0; i < g->n_nodes && status == SN_OK; i++) {
+    if (g->nodes[i].first != next)
+      status = broken(g, i, "values are out of order");
+    else
+      status = check_node(g, i, &scratch);
+    next += (uint32_t)g->nodes[i].n_out;
+  }
+  arena_clear(&scratch);
+  SN_TRY(status);
+  return check_ends(g);
+}

@@ -1,0 +1,108 @@
+/* matmul: [.., M, K] x [.., K, N], leading axes broadcast, either operand transposed. Operands of one
+ * float dtype; the result has it too; sums are f32 or better. */
+#include "ops/common.h"
+
+static sn_status infer_matmul(infer_ctx *c) {
+  const attrs_matmul *at = ATTRS(matmul);
+  sn_shape a = c->in[0].shape, b = c->in[1].shape;
+  SN_TRY(infer_float(c, 0));
+  SN_TRY(infer_same_dtype(c, 0, 1));
+  if (a.rank < 2 || b.rank < 2)
+    return infer_fail(c, "both sides must have rank 2 or more: a is %s, b is %s",
+                      graph_shape_text(c->graph, a), graph_shape_text(c->graph, b));
+  sn_dim m = a.dim[a.rank - 2 + at->trans_a], k = a.dim[a.rank - 1 - at->trans_a];
+  sn_dim l = b.dim[b.rank - 2 + at->trans_b], n = b.dim[b.rank - 1 - at->trans_b];
+  if (k != l)
+    return infer_fail(c, "inner sizes differ: a is %s%s, b is %s%s", graph_shape_text(c->graph, a),
+                      at->trans_a ? " transposed" : "", graph_shape_text(c->graph, b),
+                      at->trans_b ? " transposed" : "");
+  a.rank -= 2;
+  b.rank -= 2;
+  sn_shape *y = &c->out[0].shape;
+  SN_TRY(infer_broadcast(c, a, b, y));
+  c->out[0].dtype = c->in[0].dtype;
+  y->dim[y->rank++] = m;
+  y->dim[y->rank++] = n;
+  return SN_OK;
+}
+
+/* y[m, n] += a(m, k) * b(k, n) with b's rows contiguous, the order that caches like. bt is scratch for
+ * a transposed b. */
+static void multiply(const double *a, int64_t am, int64_t ak, const double *b, double *y, int64_t m,
+                     int64_t n, int64_t k) {
+  for (int64_t i = 0; i < m; i++)
+    for (int64_t l = 0; l < k; l++) {
+      double x = a[i * am + l * ak];
+      for (int64_t j = 0; j < n; j++)
+        y[i * n + j] += x * b[l * n + j];
+    }
+}
+
+static const double *untransposed(ref_ctx *c, const double *b, int64_t k, int64_t n, double *copy) {
+  if (!ATTRS(matmul)->trans_b)
+    return b;
+  for (int64_t l = 0; l < k; l++)
+    for (int64_t j = 0; j < n; j++)
+      copy[l * n + j] = b[j * k + l];
+  return copy;
+}
+
+static sn_status ref_matmul(ref_ctx *c) {
+  const attrs_matmul *at = ATTRS(matmul);
+  ref_tensor a = c->in[0], b = c->in[1], *y = &c->out[0];
+  int64_t m = y->dim[y->rank - 2], n = y->dim[y->rank - 1];
+  int64_t k = a.dim[a.rank - 1 - at->trans_a];
+  double *copy = arena_array(c->scratch, (size_t)(k * n), sizeof *copy);
+  if (!copy)
+    return SN_ERR_NO_MEMORY;
+  a.rank -= 2;
+  b.rank -= 2;
+  int64_t index[SN_MAX_RANK] = {0}, batches = 1;
+  for (int d = 0; d < y->rank - 2; d++)
+    batches *= y->dim[d];
+  for (int64_t i = 0; i < batches; i++) {
+    const double *pa = a.data + ref_broadcast_offset(&a, index, y->rank - 2) * m * k;
+    const double *pb = b.data + ref_broadcast_offset(&b, index, y->rank - 2) * k * n;
+    multiply(pa, at->trans_a ? 1 : k, at->trans_a ? m : 1, untransposed(c, pb, k, n, copy),
+             y->data + i * m * n, m, n, k);
+    ref_next(index, y->dim, y->rank - 2);
+  }
+  return SN_OK;
+}
+
+/* With A' = a or its transpose: dA' = dy·B'ᵀ, dB' = A'ᵀ·dy; a transposed operand's gradient comes
+ * out transposed by swapping the factors. */
+static void grad_matmul(build_ctx *c) {
+  const attrs_matmul *at = ATTRS(matmul);
+  sn_value a = c->in[0], b = c->in[1], dy = c->dout[0];
+  if (c->need[0])
+    build_din(c, 0, at->trans_a ? sn_matmul(c->graph, b, dy, at->trans_b, true)
+                                : sn_matmul(c->graph, dy, b, false, !at->trans_b));
+  if (c->need[1])
+    build_din(c, 1, at->trans_b ? sn_matmul(c->graph, dy, a, true, at->trans_a)
+                                : sn_matmul(c->graph, a, dy, !at->trans_a, false));
+}
+
+static const op_case cases[] = {
+    {"matmul(f32[2, 3], f32[3, 5])", NULL},
+    {"matmul(f32[3, 2], f32[3, 5]) trans_a=true", NULL},
+    {"matmul(f32[2, 3], f32[5, 3]) trans_b=true", NULL},
+    {"matmul(f32[3, 2], f32[5, 3]) trans_a=true trans_b=true", NULL},
+    {"matmul(f32[7, 2, 3], f32[3, 5])", NULL},
+    {"matmul(f32[2, 1, 2, 3], f32[3, 5, 3]) trans_b=true", NULL},
+    {"matmul(f32[3, 2], f32[2, 3, 5]) trans_a=true", NULL},
+    {"matmul(f32[0, 3], f32[3, 5])", NULL},
+    {"matmul(f32[2, 0], f32[0, 5])", NULL},
+    {"matmul(f32[1, 1], f32[1, 1])", NULL},
+    {"matmul(bf16[2, 3], bf16[3, 5])", NULL},
+    {"matmul(f16[2, 3], f16[3, 5])", NULL},
+    {"matmul(f32[32, 784], f32[128, 10])",
+     "inner sizes differ: a is [32, 784], b is [128, 10]"},
+    {"matmul(f32[3], f32[3, 2])", "rank 2 or more"},
+    {"matmul(f32[2, 3], f16[3, 2])", "dtypes differ"},
+    {"matmul(i32[2, 3], i32[3, 2])", "must be f32"},
+    {"matmul(f32[2, 2, 3], f32[5, 3, 2])", "do not broadcast"},
+};
+
+const op_impl op_impl_matmul = {
+    .infer = infer_matmul, .ref = ref_matmul, .grad = grad_matmul, CASES(cases)};
