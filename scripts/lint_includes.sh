@@ -16,12 +16,12 @@ ref            : base ir ops
 grad           : base ir ops
 opt            : base ir ops
 plan           : base ir step ops
-device         : base ir/dtype.h step plan
-device/cpu     : base ir/dtype.h step plan device
-device/vulkan  : base ir/dtype.h step plan device
+device         : base ir/dtype.h step plan/program.h
+device/cpu     : base ir/dtype.h step plan/program.h device
+device/vulkan  : base ir/dtype.h step plan/program.h device
 compile        : base ir step ops ref grad opt plan device
-run            : base ir step ops plan device compile
-io             : base ir
+run            : base ir step plan device compile
+io             : base ir/dtype.h ir/dim.h
 nn             :
 train          :
 lm             :

@@ -25,6 +25,10 @@ check() {
 }
 
 check install cmake --install "$build" --prefix "$prefix"
+if [ "$failed" -gt 0 ]; then
+  echo "0 passed, 1 failed, 0 skipped"
+  exit 1
+fi
 PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name sinew.pc)")
 export PKG_CONFIG_PATH
 libdir=$(pkg-config --variable=libdir sinew)

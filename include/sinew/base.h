@@ -58,6 +58,16 @@ SN_API void sn_ctx_destroy(sn_ctx *ctx);
 /* The message of the last call that failed; "" when there was none. Valid until the next failure. */
 SN_API const char *sn_ctx_message(const sn_ctx *ctx);
 
+/* For code on top of the library that wants to speak through the same context: sets the message and returns
+ * status; puts "prefix: " before the message on the way up; memory through the context's allocator
+ * (zeroed; free it with the size it was asked with; NULL, with the message set, when there is none). */
+SN_API sn_status sn_ctx_fail(sn_ctx *ctx, sn_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+SN_API sn_status sn_ctx_within(sn_ctx *ctx, sn_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+SN_API void *sn_ctx_alloc(sn_ctx *ctx, size_t size);
+SN_API void sn_ctx_free(sn_ctx *ctx, void *ptr, size_t size);
+
 /* Element types. Values of bool are stored as u8, 0 or 1. */
 typedef enum sn_dtype {
   SN_NO_DTYPE = 0,

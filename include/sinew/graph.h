@@ -39,6 +39,7 @@ SN_API void sn_graph_destroy(sn_graph *graph);
 /* The first error of the builders, or SN_OK; and its message. */
 SN_MUST_USE SN_API sn_status sn_graph_status(const sn_graph *graph);
 SN_API const char *sn_graph_message(const sn_graph *graph);
+SN_API sn_ctx *sn_graph_ctx(const sn_graph *graph);
 
 /* --- Sizes. A symbol stands for 0 … max and is bound at each run. Expressions are canonical: equal
  * expressions are equal handles, so dims compare with ==. --- */
@@ -56,6 +57,11 @@ SN_API sn_type sn_value_type(const sn_graph *graph, sn_value value);
 SN_API bool sn_value_valid(const sn_graph *graph, sn_value value);
 /* Result k of the op that yields `first` (its result 0); invalid when there is no such result. */
 SN_API sn_value sn_value_result(sn_graph *graph, sn_value first, int k);
+/* The name of an input or a state; NULL for other values. */
+SN_API const char *sn_value_name(const sn_graph *graph, sn_value value);
+/* The states that the graph reads, in order; returns how many there are (capacity bounds what is
+ * written). */
+SN_API int sn_graph_states(const sn_graph *graph, sn_value *out_states, int capacity);
 /* Names a value for messages and reports; the first label stays. Returns the value. */
 SN_API sn_value sn_label(sn_graph *graph, sn_value value, const char *label);
 /* Prefixes labels and the names in error messages: sn_scope_push(g, "layers.0"). */

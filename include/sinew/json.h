@@ -9,9 +9,9 @@
  *   sn_json_destroy(doc);
  *
  * Every function that takes a value takes NULL too and treats it as absent, so that lookups chain.
- * Refused: anything after the document, comments, trailing commas, a byte order mark, invalid UTF-8,
- * lone surrogates, control characters in strings, duplicate keys, numbers beyond the range of
- * double, nesting deeper than SN_JSON_MAX_DEPTH, text longer than SN_JSON_MAX_SIZE.
+ * Refused: anything after the document, comments, trailing commas, a byte order mark, invalid
+ * UTF-8, lone surrogates, control characters in strings, duplicate keys, numbers beyond the range
+ * of double, nesting deeper than SN_JSON_MAX_DEPTH, text longer than SN_JSON_MAX_SIZE.
  * Time is linear in the text (n log n for the keys of one object), whatever the text is.
  */
 #ifndef SINEW_JSON_H
@@ -67,7 +67,7 @@ SN_API const char *sn_json_string(const sn_json *value, size_t *out_size);
 
 /* Elements of an array or members of an object; 0 for all else. */
 SN_API size_t sn_json_size(const sn_json *value);
-/* The index-th element, or the value of the index-th member in the order of the file; NULL beyond. */
+/* The index-th element, or the value of the index-th member in file order; NULL beyond. */
 SN_API const sn_json *sn_json_at(const sn_json *value, size_t index);
 /* The key of a value that is a member of an object; NULL for others. out_size as above. */
 SN_API const char *sn_json_key(const sn_json *member, size_t *out_size);

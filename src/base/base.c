@@ -60,13 +60,10 @@ sn_status diag_fail(sn_ctx *ctx, sn_status status, const char *format, ...) {
   return status;
 }
 
-sn_status diag_within(sn_ctx *ctx, sn_status status, const char *format, ...) {
+static sn_status withinv(sn_ctx *ctx, sn_status status, const char *format, va_list args) {
   char inner[sizeof ctx->message];
   memcpy(inner, ctx->message, sizeof inner);
-  va_list args;
-  va_start(args, format);
   int n = vsnprintf(ctx->message, sizeof ctx->message, format, args);
-  va_end(args);
   size_t used = n < 0 ? 0 : (size_t)n;
   if (used + 2 < sizeof ctx->message) {
     size_t room = sizeof ctx->message - used - 3; /* ": " and the NUL */
@@ -77,6 +74,33 @@ sn_status diag_within(sn_ctx *ctx, sn_status status, const char *format, ...) {
   }
   return status;
 }
+
+sn_status diag_within(sn_ctx *ctx, sn_status status, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  status = withinv(ctx, status, format, args);
+  va_end(args);
+  return status;
+}
+
+sn_status sn_ctx_fail(sn_ctx *ctx, sn_status status, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  status = diag_failv(ctx, status, format, args);
+  va_end(args);
+  return status;
+}
+
+sn_status sn_ctx_within(sn_ctx *ctx, sn_status status, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  status = withinv(ctx, status, format, args);
+  va_end(args);
+  return status;
+}
+
+void *sn_ctx_alloc(sn_ctx *ctx, size_t size) { return mem_alloc(ctx, size); }
+void sn_ctx_free(sn_ctx *ctx, void *ptr, size_t size) { mem_free(ctx, ptr, size); }
 
 /* 0 bytes are asked for as 1, so that NULL always means failure. */
 static size_t at_least_one(size_t size) { return size ? size : 1; }

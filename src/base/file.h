@@ -45,8 +45,8 @@ sn_status file_writer_create(sn_ctx *ctx, const char *path, file_writer **out_wr
 /* Errors are sticky: after one, writes do nothing and return its status. */
 sn_status file_writer_write(file_writer *writer, const void *bytes, size_t size) SN_MUST_USE;
 /* Commits when `status` is SN_OK and no write failed, aborts otherwise; destroys the writer in any
- * case. Returns the first error. Only when the last step fails (syncing the folder after the rename)
- * is the new content in place despite an error; the message says so. */
+ * case. Returns the first error. Only when the last step fails (syncing the folder after the
+ * rename) is the new content in place despite an error; the message says so. */
 sn_status file_writer_end(file_writer *writer, sn_status status) SN_MUST_USE;
 /* file_writer_end with nothing to commit. NULL is fine. */
 void file_writer_abort(file_writer *writer);

@@ -1,8 +1,9 @@
 /* The atomic writer; see file.h.
  *
- * All steps are relative to the folder's descriptor, opened first: after the rename only the sync of
- * the folder can fail, so an error of any earlier step leaves the old file as it was. The temporary
- * is `.sinew-<pid>-<n>.tmp`, made with O_EXCL; a name left behind by a killed process is passed over.
+ * All steps are relative to the folder's descriptor, opened first: after the rename only the sync
+ * of the folder can fail, so an error of any earlier step leaves the old file as it was. The
+ * temporary is `.sinew-<pid>-<n>.tmp`, made with O_EXCL; a name left behind by a killed process is
+ * passed over.
  */
 #include "base/file.h"
 

@@ -7,10 +7,13 @@
  *
  * Recomputation: nodes that lie before a boundary (sn_recompute) form that boundary's segment. When the
  * sweep enters a segment it clones the segment behind barriers that wait for the gradient arriving
- * there, and vjps see the clones; so the originals die after the forward pass.
+ * there, and vjps see the clones; so the originals die after the forward pass. Leaves, boundaries and
+ * what is used outside its segment are kept, not cloned.
  */
 #include "ir/dim.h"
 #include "ir/dtype.h"
+
+#include <stdio.h>
 
 /* One sweep. Arrays are by node index or value id of the graph at its start. */
 typedef struct sweep {
@@ -23,7 +26,10 @@ typedef struct sweep {
   sn_value *grad;     /* by value id: sum of what has arrived */
   uint32_t *via;      /* by value id: node through which its gradient arrived; for messages */
   uint32_t *segment;  /* by node: boundary node index + 1, 0: none */
+  bool *kept;         /* by node: lives until the backward pass, never cloned */
   sn_value *clone;    /* by value id: its copy in the backward pass; id 0: itself */
+  sn_value *held;     /* by value id: a kept value behind the barrier of segment held_in */
+  uint32_t *held_in;
   bool *cloned;       /* by boundary node: its segment has been cloned */
   bool cut_at_targets; /* a decomposition ends at the op's own arguments */
 } sweep;
@@ -35,14 +41,17 @@ static sn_status start(sweep *s, sn_graph *g) {
   arena_init(&s->memory, g->ctx);
   s->reached = arena_array(&s->memory, s->n_nodes, sizeof *s->reached);
   s->segment = arena_array(&s->memory, s->n_nodes, sizeof *s->segment);
+  s->kept = arena_array(&s->memory, s->n_nodes, sizeof *s->kept);
   s->cloned = arena_array(&s->memory, s->n_nodes, sizeof *s->cloned);
   s->active = arena_array(&s->memory, s->n_values, sizeof *s->active);
   s->target = arena_array(&s->memory, s->n_values, sizeof *s->target);
   s->grad = arena_array(&s->memory, s->n_values, sizeof *s->grad);
   s->via = arena_array(&s->memory, s->n_values, sizeof *s->via);
   s->clone = arena_array(&s->memory, s->n_values, sizeof *s->clone);
-  bool ok = s->reached && s->segment && s->cloned && s->active && s->target && s->grad && s->via &&
-            s->clone;
+  s->held = arena_array(&s->memory, s->n_values, sizeof *s->held);
+  s->held_in = arena_array(&s->memory, s->n_values, sizeof *s->held_in);
+  bool ok = s->reached && s->segment && s->kept && s->cloned && s->active && s->target && s->grad &&
+            s->via && s->clone && s->held && s->held_in;
   return ok ? SN_OK : SN_ERR_NO_MEMORY;
 }
 
@@ -76,24 +85,34 @@ static void mark_active(sweep *s, uint32_t first) {
   }
 }
 
-/* Nodes before each boundary that no earlier boundary covers. Leaves are never recomputed. */
+/* --- recomputation --- */
+
+/* Nodes before each boundary that no earlier boundary covers. */
 static void mark_segments(sweep *s) {
   const sn_graph *g = s->g;
-  for (uint32_t b = s->n_nodes; b-- > 0;)
+  for (uint32_t b = s->n_nodes; b-- > 0;) {
+    s->kept[b] = g->nodes[b].n_in == 0 || g->nodes[b].boundary;
     if (s->reached[b] && g->nodes[b].boundary)
       s->segment[b] = b + 1;
-  for (uint32_t i = s->n_nodes; i-- > 0;) {
-    if (!s->segment[i])
-      continue;
-    for (int k = 0; k < g->nodes[i].n_in; k++) {
-      uint32_t v = g->nodes[i].in[k].id;
-      const node *from = &g->nodes[g->values[v].node];
-      uint32_t *its = &s->segment[g->values[v].node];
-      bool covered = v == 0 || from->n_in == 0 || from->boundary;
-      if (!covered && (*its == 0 || *its > s->segment[i]))
-        *its = s->segment[i];
-    }
   }
+  for (uint32_t i = s->n_nodes; i-- > 0;)
+    for (int k = 0; s->segment[i] && k < g->nodes[i].n_in; k++) {
+      uint32_t v = g->nodes[i].in[k].id, from = g->values[v].node;
+      bool covered = v == 0 || s->kept[from];
+      if (!covered && (s->segment[from] == 0 || s->segment[from] > s->segment[i]))
+        s->segment[from] = s->segment[i];
+    }
+}
+
+/* What is used outside its segment has to live anyway. */
+static void mark_kept(sweep *s) {
+  const sn_graph *g = s->g;
+  for (uint32_t i = 0; i < s->n_nodes; i++)
+    for (int k = 0; s->reached[i] && k < g->nodes[i].n_in; k++) {
+      uint32_t v = g->nodes[i].in[k].id, from = g->values[v].node;
+      if (v && s->segment[from] != s->segment[i])
+        s->kept[from] = true;
+    }
 }
 
 /* A value as the backward pass sees it. */
@@ -101,32 +120,53 @@ static sn_value seen(const sweep *s, sn_value v) {
   return v.id && v.id < s->n_values && s->clone[v.id].id ? s->clone[v.id] : v;
 }
 
-/* What a clone in `segment` reads for an original argument: another clone of the segment, a leaf, or a
- * kept value, held back until `after` has arrived. */
-static sn_value clone_argument(sweep *s, sn_value v, uint32_t segment, sn_value after) {
+/* A kept value as the clones of a segment see it: not before `after` has arrived. */
+static sn_value hold(sweep *s, sn_value v, uint32_t segment, sn_value after) {
+  if (s->held_in[v.id] != segment)
+    s->held[v.id] = sn_barrier(s->g, v, after, SN_AUTO);
+  s->held_in[v.id] = segment;
+  return s->held[v.id];
+}
+
+static int64_t elements(const sn_graph *g, sn_value v) {
+  sn_shape shape = sn_value_type(g, v).shape;
+  int64_t n = 1;
+  for (int d = 0; d < shape.rank; d++)
+    if (!mul_fits(n, sn_dim_max(g, shape.dim[d]), &n))
+      return INT64_MAX;
+  return n;
+}
+
+/* Arguments of the clone of n: clones, leaves, and other kept values held back. A node on nothing but
+ * leaves would be found to be the original, so its smallest argument is held back too. */
+static void clone_arguments(sweep *s, const node *n, uint32_t segment, sn_value after,
+                            sn_value *in) {
   const sn_graph *g = s->g;
-  if (v.id == 0)
-    return v;
-  uint32_t from = g->values[v.id].node;
-  if (g->nodes[from].n_in == 0)
-    return v;
-  if (s->segment[from] == segment && !g->nodes[from].boundary)
-    return seen(s, v);
-  return sn_barrier(s->g, v, after, SN_AUTO);
+  bool differs = false;
+  int smallest = -1;
+  for (int k = 0; k < n->n_in; k++) {
+    uint32_t from = g->values[n->in[k].id].node;
+    bool leaf = n->in[k].id == 0 || g->nodes[from].n_in == 0;
+    in[k] = leaf ? n->in[k] : s->kept[from] ? hold(s, n->in[k], segment, after) : seen(s, n->in[k]);
+    differs = differs || in[k].id != n->in[k].id;
+    if (in[k].id && (smallest < 0 || elements(g, in[k]) < elements(g, in[smallest])))
+      smallest = k;
+  }
+  if (!differs && smallest >= 0)
+    in[smallest] = hold(s, in[smallest], segment, after);
 }
 
 static sn_status clone_segment(sweep *s, uint32_t boundary, sn_value after) {
   sn_graph *g = s->g;
   s->cloned[boundary] = true;
   for (uint32_t i = 0; i < boundary; i++) {
-    if (s->segment[i] != boundary + 1 || g->nodes[i].boundary)
+    if (s->segment[i] != boundary + 1 || s->kept[i])
       continue;
     node n = g->nodes[i];
     sn_value *in = arena_array(&s->memory, (size_t)n.n_in, sizeof *in);
     if (!in)
       return SN_ERR_NO_MEMORY;
-    for (int k = 0; k < n.n_in; k++)
-      in[k] = clone_argument(s, n.in[k], boundary + 1, after);
+    clone_arguments(s, &n, boundary + 1, after, in);
     sn_value first = graph_add(g, n.op, in, n.n_in, n.attrs);
     SN_TRY(g->status);
     for (int k = 0; k < n.n_out; k++)
@@ -135,30 +175,30 @@ static sn_status clone_segment(sweep *s, uint32_t boundary, sn_value after) {
   return SN_OK;
 }
 
+/* --- the sweep --- */
+
 static const char *value_name(const sn_graph *g, uint32_t v) {
   return g->values[v].label ? g->values[v].label : graph_op(g, graph_node(g, (sn_value){v}))->name;
 }
 
-/* "… <- softmax <- layers.0.q": how the gradient came to node i. */
+/* The node through which the gradient of node i arrived; 0: none. */
+static uint32_t came_via(const sweep *s, uint32_t i) {
+  const node *n = &s->g->nodes[i];
+  uint32_t via = 0;
+  for (int k = 0; k < n->n_out && !via; k++)
+    via = s->via[n->first + (uint32_t)k];
+  return via;
+}
+
+/* "softmax -> layers.0.q -> …": how the gradient came to node i. */
 static sn_status not_differentiable(sweep *s, uint32_t i, const char *why) {
   const sn_graph *g = s->g;
   char path[400] = "";
   size_t used = 0;
-  uint32_t at = i;
-  for (int hop = 0; hop < 8; hop++) {
-    const char *name = value_name(g, g->nodes[at].first);
-    int n = (int)strlen(name);
-    if (used + (size_t)n + 8 > sizeof path)
-      break;
-    memcpy(path + used, hop ? " -> " : "", hop ? 4 : 0);
-    used += hop ? 4 : 0;
-    memcpy(path + used, name, (size_t)n);
-    used += (size_t)n;
-    path[used] = '\0';
-    uint32_t next = s->via[g->nodes[at].first];
-    if (next == at || next == 0)
-      break;
-    at = next;
+  for (uint32_t at = i, hop = 0; (at || !hop) && hop < 8 && used < sizeof path; hop++) {
+    used += (size_t)snprintf(path + used, sizeof path - used, "%s%s", hop ? " -> " : "",
+                             value_name(g, g->nodes[at].first));
+    at = came_via(s, at);
   }
   (void)graph_fail(s->g, SN_ERR_UNSUPPORTED, "grad: %s is not differentiable (%s); on the way %s",
                    graph_op(g, &g->nodes[i])->name, why, path);
@@ -168,6 +208,11 @@ static sn_status not_differentiable(sweep *s, uint32_t i, const char *why) {
 static sn_status sweep_between(sn_graph *g, const sn_value *from, const sn_value *seeds, int n_from,
                                const sn_value *to, const bool *need, int n_to, bool cut,
                                sn_value *out);
+
+/* What a value passes on: its gradient, but for the end of a decomposition. */
+static sn_value passed_on(const sweep *s, uint32_t v) {
+  return s->active[v] && !(s->cut_at_targets && s->target[v]) ? s->grad[v] : SN_NONE;
+}
 
 /* The vjp of node i: fills din. */
 static sn_status vjp(sweep *s, uint32_t i, const node *n, sn_value *din) {
@@ -185,7 +230,7 @@ static sn_status vjp(sweep *s, uint32_t i, const node *n, sn_value *din) {
   }
   for (int k = 0; k < n->n_out; k++) {
     out[k] = seen(s, node_result(n, k));
-    dout[k] = s->grad[n->first + (uint32_t)k];
+    dout[k] = passed_on(s, n->first + (uint32_t)k);
   }
   if (impl->no_grad)
     return not_differentiable(s, i, impl->no_grad);
@@ -221,18 +266,14 @@ static sn_status accumulate(sweep *s, uint32_t i, const node *n, const sn_value 
 static sn_status step_back(sweep *s, uint32_t i) {
   sn_graph *g = s->g;
   node n = g->nodes[i]; /* a copy: the array may move while building */
-  bool arrived = false, passes = false;
+  bool passes = false;
   sn_value after = SN_NONE;
   for (int k = 0; k < n.n_out; k++)
-    if (s->grad[n.first + (uint32_t)k].id && s->active[n.first + (uint32_t)k]) {
-      arrived = true;
-      after = s->grad[n.first + (uint32_t)k];
-    }
+    if (passed_on(s, n.first + (uint32_t)k).id)
+      after = passed_on(s, n.first + (uint32_t)k);
   for (int k = 0; k < n.n_in; k++)
     passes = passes || s->active[n.in[k].id];
-  for (int k = 0; s->cut_at_targets && k < n.n_out; k++)
-    passes = passes && !s->target[n.first + (uint32_t)k];
-  if (!arrived || !passes)
+  if (!after.id || !passes)
     return SN_OK;
   if (s->segment[i] && !s->cloned[s->segment[i] - 1])
     SN_TRY(clone_segment(s, s->segment[i] - 1, after));
@@ -259,8 +300,10 @@ static sn_status run(sweep *s, const sn_value *from, const sn_value *seeds, int 
   SN_TRY(g->status);
   uint32_t first = mark_reached(s);
   mark_active(s, first);
-  if (!s->cut_at_targets)
+  if (!s->cut_at_targets) {
     mark_segments(s);
+    mark_kept(s);
+  }
   for (uint32_t i = s->n_nodes; i-- > first;)
     if (s->reached[i])
       SN_TRY(step_back(s, i));

@@ -1,5 +1,6 @@
-/* The JSON parser: recursive descent, depth-limited, one pass. Finished values of the container that
- * is being read wait on a stack and move into the arena as one array when it closes. See json.h.
+/* The JSON parser: recursive descent, depth-limited, one pass. Finished values of the container
+ * that is being read wait on a stack and move into the arena as one array when it closes. See
+ * json.h.
  */
 #include "io/json.h"
 

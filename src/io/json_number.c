@@ -1,8 +1,8 @@
 /* Decimal to double, correctly rounded. strtod would depend on the process's locale, switching
- * locales per thread allocates behind the caller's allocator and may fail, so this is our own: short
- * numbers by one exact operation, all others by exact integer division of big numbers. The digits
- * after the first MAX_DIGITS matter only by being zero or not, because no midpoint of two doubles has
- * more than 767 significant digits; so the big numbers have a fixed size.
+ * locales per thread allocates behind the caller's allocator and may fail, so this is our own:
+ * short numbers by one exact operation, all others by exact integer division of big numbers. The
+ * digits after the first MAX_DIGITS matter only by being zero or not, because no midpoint of two
+ * doubles has more than 768 significant digits; so the big numbers have a fixed size.
  */
 #include "io/json.h"
 

@@ -38,9 +38,12 @@ static bool copy_shape(sn_graph *g, const op_desc *op, const attr_desc *a, const
   return true;
 }
 
-static bool copy_bytes(sn_graph *g, const sn_bytes *from, sn_bytes *to) {
+static bool copy_bytes(sn_graph *g, const op_desc *op, const attr_desc *a, const sn_bytes *from,
+                       sn_bytes *to) {
+  if (!from->data && from->size)
+    return bad(g, op, a, "no bytes are given");
   to->size = from->size;
-  to->data = arena_copy(&g->memory, from->data ? from->data : "", from->data ? from->size : 0);
+  to->data = arena_copy(&g->memory, from->data ? from->data : "", from->size);
   if (!to->data)
     (void)graph_fail(g, SN_ERR_NO_MEMORY, "out of memory for a constant of %zu bytes", from->size);
   return to->data != NULL;
@@ -50,7 +53,7 @@ static bool copy_string(sn_graph *g, const op_desc *op, const attr_desc *a, cons
                         const char **to) {
   if (!from || !*from)
     return bad(g, op, a, "a name must not be empty");
-  if (strlen(from) > 512)
+  if (strlen(from) > MAX_NAME)
     return bad(g, op, a, "a name must not be longer than 512 bytes");
   *to = graph_intern(g, from);
   if (!*to)
@@ -58,7 +61,8 @@ static bool copy_string(sn_graph *g, const op_desc *op, const attr_desc *a, cons
   return *to != NULL;
 }
 
-static bool copy_enum(sn_graph *g, const op_desc *op, const attr_desc *a, const int *from, int *to) {
+static bool copy_enum(sn_graph *g, const op_desc *op, const attr_desc *a, const int *from,
+                      int *to) {
   int n = 0;
   while (a->words[n])
     n++;
@@ -73,6 +77,8 @@ static bool copy_stream(sn_graph *g, const op_desc *op, const attr_desc *a, cons
   if (*from < -1 || *from > INT32_MAX)
     return bad(g, op, a, "an identity must lie in 0 … 2^31-1, or be -1 for the next free one");
   *to = *from < 0 ? g->next_stream : *from;
+  if (*to > INT32_MAX)
+    return bad(g, op, a, "no identity is free");
   if (*to >= g->next_stream)
     g->next_stream = *to + 1;
   return true;
@@ -93,7 +99,7 @@ static bool copy_one(sn_graph *g, const op_desc *op, const attr_desc *a, const v
   case ATTR_INTS: return copy_ints(g, op, a, from, to);
   case ATTR_SHAPE: return copy_shape(g, op, a, from, to);
   case ATTR_STR: return copy_string(g, op, a, *(const char *const *)from, to);
-  case ATTR_BYTES: return copy_bytes(g, from, to);
+  case ATTR_BYTES: return copy_bytes(g, op, a, from, to);
   case ATTR_ENUM: return copy_enum(g, op, a, from, to);
   case ATTR_STREAM: return copy_stream(g, op, a, from, to);
   }

@@ -2,21 +2,23 @@
  * are small and fixed, since sizes in models are simple, and exceeding them is a graph error. */
 #include "ir/dim.h"
 
-enum { MAX_TERMS = 8, MAX_ATOMS = 4 };
+enum { MAX_TERMS = 8, MAX_ATOMS = 4, MAX_WEIGHT = 128 };
 
 /* A symbol (divisor 0) or floor(of / divisor). */
 typedef struct dim_atom {
   const char *name;
   int symbol;
-  int64_t max;
   sn_dim of;
   int64_t divisor;
+  int64_t lo, hi; /* its range */
+  int weight;     /* symbols and divisions when written out: bounds evaluation and text */
+  int depth;      /* divisions within each other */
 } dim_atom;
 
 typedef struct dim_term {
   int64_t coef;
   int n;
-  uint16_t atom[MAX_ATOMS]; /* ascending */
+  uint16_t atom[MAX_ATOMS]; /* in the order of compare_atoms */
 } dim_term;
 
 typedef struct dim_expr {
@@ -86,23 +88,53 @@ static dim_expr load(const sn_graph *g, sn_dim d) {
   return e;
 }
 
-static int compare_terms(const dim_term *a, const dim_term *b) {
+static int compare_numbers(int64_t a, int64_t b) { return (a > b) - (a < b); }
+
+static int compare_exprs(const dim_table *t, const dim_expr *a, const dim_expr *b);
+
+/* Symbols as they were declared, then divisions by what they are, not by when they came about: so that a
+ * graph and its text give expressions the same order. */
+static int compare_atoms(const dim_table *t, int a, int b) {
+  if (a == b)
+    return 0;
+  const dim_atom *x = &t->atoms[a], *y = &t->atoms[b];
+  if (x->divisor == 0 && y->divisor == 0)
+    return compare_numbers(x->symbol, y->symbol);
+  if (x->divisor != y->divisor)
+    return compare_numbers(x->divisor, y->divisor);
+  return compare_exprs(t, &t->exprs[DIM_HANDLES - x->of], &t->exprs[DIM_HANDLES - y->of]);
+}
+
+static int compare_terms(const dim_table *t, const dim_term *a, const dim_term *b) {
   if (a->n != b->n)
     return a->n > b->n ? -1 : 1;
-  for (int i = 0; i < a->n; i++)
-    if (a->atom[i] != b->atom[i])
-      return a->atom[i] < b->atom[i] ? -1 : 1;
+  for (int i = 0; i < a->n; i++) {
+    int order = compare_atoms(t, a->atom[i], b->atom[i]);
+    if (order != 0)
+      return order;
+  }
   return 0;
 }
 
+static int compare_exprs(const dim_table *t, const dim_expr *a, const dim_expr *b) {
+  for (int i = 0; i < a->n && i < b->n; i++) {
+    int order = compare_terms(t, &a->term[i], &b->term[i]);
+    if (order == 0)
+      order = compare_numbers(a->term[i].coef, b->term[i].coef);
+    if (order != 0)
+      return order;
+  }
+  return compare_numbers(a->n, b->n);
+}
+
 /* Adds a term in its place; false when the expression would exceed the limits. */
-static bool add_term(dim_expr *e, dim_term t) {
+static bool add_term(const sn_graph *g, dim_expr *e, dim_term t) {
   int at = 0;
   if (t.coef == 0)
     return true;
-  while (at < e->n && compare_terms(&e->term[at], &t) < 0)
+  while (at < e->n && compare_terms(g->dims, &e->term[at], &t) < 0)
     at++;
-  if (at < e->n && compare_terms(&e->term[at], &t) == 0) {
+  if (at < e->n && compare_terms(g->dims, &e->term[at], &t) == 0) {
     int64_t sum;
     if (!add_fits(e->term[at].coef, t.coef, &sum) || sum >= DIM_LIMIT || sum <= -DIM_LIMIT)
       return false;
@@ -121,8 +153,19 @@ static bool add_term(dim_expr *e, dim_term t) {
   return true;
 }
 
+static void measure(const dim_table *t, const dim_expr *e, int *weight, int *depth) {
+  *weight = *depth = 0;
+  for (int i = 0; i < e->n; i++)
+    for (int k = 0; k < e->term[i].n; k++) {
+      const dim_atom *a = &t->atoms[e->term[i].atom[k]];
+      *weight += a->weight;
+      *depth = a->depth > *depth ? a->depth : *depth;
+    }
+}
+
 /* The handle of an expression; a plain number when it has no atoms. */
 static sn_dim intern(sn_graph *g, const dim_expr *e) {
+  int weight, depth;
   if (e->n == 0)
     return 0;
   if (e->n == 1 && e->term[0].n == 0)
@@ -131,8 +174,11 @@ static sn_dim intern(sn_graph *g, const dim_expr *e) {
   if (!t)
     return no_memory(g);
   for (int i = 0; i < t->n_exprs; i++)
-    if (memcmp(&t->exprs[i], e, sizeof *e) == 0)
+    if (compare_exprs(t, &t->exprs[i], e) == 0)
       return DIM_HANDLES - i;
+  measure(t, e, &weight, &depth);
+  if (weight > MAX_WEIGHT || depth > DIM_MAX_DEPTH)
+    return fail(g, "too large");
   if (!room(g, (void **)&t->exprs, t->n_exprs, &t->cap_exprs, sizeof *e))
     return no_memory(g);
   t->exprs[t->n_exprs] = *e;
@@ -147,8 +193,11 @@ static sn_dim of_atom(sn_graph *g, int atom) {
 
 static int add_atom(sn_graph *g, dim_atom a) {
   dim_table *t = table(g);
-  if (!t || t->n_atoms >= UINT16_MAX ||
-      !room(g, (void **)&t->atoms, t->n_atoms, &t->cap_atoms, sizeof a)) {
+  if (t && t->n_atoms >= UINT16_MAX) {
+    fail(g, "too many symbols and divisions");
+    return -1;
+  }
+  if (!t || !room(g, (void **)&t->atoms, t->n_atoms, &t->cap_atoms, sizeof a)) {
     no_memory(g);
     return -1;
   }
@@ -170,7 +219,7 @@ sn_dim sn_symbol(sn_graph *g, const char *name, int64_t max) {
   int s = dim_find_symbol(g, name);
   if (s >= 0) {
     int atom = g->dims->symbols[s];
-    if (g->dims->atoms[atom].max != max)
+    if (g->dims->atoms[atom].hi != max)
       return fail(g, "a symbol was declared twice with different maxima");
     return of_atom(g, atom);
   }
@@ -178,7 +227,7 @@ sn_dim sn_symbol(sn_graph *g, const char *name, int64_t max) {
   dim_table *t = table(g);
   if (!kept || !t || !room(g, (void **)&t->symbols, t->n_symbols, &t->cap_symbols, sizeof(int)))
     return no_memory(g);
-  int atom = add_atom(g, (dim_atom){.name = kept, .symbol = t->n_symbols, .max = max});
+  int atom = add_atom(g, (dim_atom){.name = kept, .symbol = t->n_symbols, .hi = max, .weight = 1});
   if (atom < 0)
     return 0;
   t->symbols[t->n_symbols++] = atom;
@@ -192,7 +241,7 @@ static const dim_atom *symbol_atom(const sn_graph *g, int s) {
 }
 
 const char *dim_symbol_name(const sn_graph *g, int s) { return symbol_atom(g, s)->name; }
-int64_t dim_symbol_max(const sn_graph *g, int s) { return symbol_atom(g, s)->max; }
+int64_t dim_symbol_max(const sn_graph *g, int s) { return symbol_atom(g, s)->hi; }
 
 int dim_find_symbol(const sn_graph *g, const char *name) {
   for (int s = 0; s < dim_symbol_count(g); s++)
@@ -204,7 +253,7 @@ int dim_find_symbol(const sn_graph *g, const char *name) {
 static bool usable(sn_graph *g, sn_dim a, sn_dim b) {
   if (g->status != SN_OK)
     return false;
-  if (dim_valid(g, a) && dim_valid(g, b))
+  if (dim_valid(g, a) && dim_valid(g, b) && a != SN_END && b != SN_END)
     return true;
   fail(g, "a dim is too large or belongs to another graph");
   return false;
@@ -217,7 +266,7 @@ static sn_dim add_scaled(sn_graph *g, sn_dim a, sn_dim b, int64_t scale) {
   for (int i = 0; i < f.n; i++) {
     dim_term t = f.term[i];
     t.coef *= scale;
-    if (!add_term(&e, t))
+    if (!add_term(g, &e, t))
       return fail(g, "too large");
   }
   return intern(g, &e);
@@ -226,13 +275,14 @@ static sn_dim add_scaled(sn_graph *g, sn_dim a, sn_dim b, int64_t scale) {
 sn_dim sn_dim_add(sn_graph *g, sn_dim a, sn_dim b) { return add_scaled(g, a, b, 1); }
 sn_dim sn_dim_sub(sn_graph *g, sn_dim a, sn_dim b) { return add_scaled(g, a, b, -1); }
 
-static bool multiply_terms(const dim_term *a, const dim_term *b, dim_term *out) {
+static bool multiply_terms(const sn_graph *g, const dim_term *a, const dim_term *b, dim_term *out) {
   *out = (dim_term){0};
   if (a->n + b->n > MAX_ATOMS || !mul_fits(a->coef, b->coef, &out->coef))
     return false;
-  for (int i = 0, j = 0; i < a->n || j < b->n;)
-    out->atom[out->n++] = j == b->n || (i < a->n && a->atom[i] <= b->atom[j]) ? a->atom[i++]
-                                                                               : b->atom[j++];
+  for (int i = 0, j = 0; i < a->n || j < b->n;) {
+    bool first = j == b->n || (i < a->n && compare_atoms(g->dims, a->atom[i], b->atom[j]) <= 0);
+    out->atom[out->n++] = first ? a->atom[i++] : b->atom[j++];
+  }
   return true;
 }
 
@@ -243,7 +293,7 @@ sn_dim sn_dim_mul(sn_graph *g, sn_dim a, sn_dim b) {
   for (int i = 0; i < e.n; i++)
     for (int j = 0; j < f.n; j++) {
       dim_term t;
-      if (!multiply_terms(&e.term[i], &f.term[j], &t) || !add_term(&product, t))
+      if (!multiply_terms(g, &e.term[i], &f.term[j], &t) || !add_term(g, &product, t))
         return fail(g, "too large");
     }
   return intern(g, &product);
@@ -251,7 +301,65 @@ sn_dim sn_dim_mul(sn_graph *g, sn_dim a, sn_dim b) {
 
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
 
-/* floor((d·whole + rest) / d) = whole + floor(rest / d): only the rest becomes an atom. */
+static int64_t gcd(int64_t a, int64_t b) {
+  while (b) {
+    int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a < 0 ? -a : a;
+}
+
+/* floor((k·m + c) / (k·d)) = floor((m + floor(c / k)) / d): the common factor k goes. */
+static void reduce(const sn_graph *g, dim_expr *e, int64_t *divisor) {
+  int64_t k = *divisor;
+  for (int i = 0; i < e->n; i++)
+    if (e->term[i].n > 0)
+      k = gcd(k, e->term[i].coef);
+  dim_expr reduced = {0};
+  for (int i = 0; i < e->n; i++) {
+    dim_term t = e->term[i];
+    t.coef = floor_div(t.coef, k);
+    (void)add_term(g, &reduced, t); /* terms only become smaller */
+  }
+  *e = reduced;
+  *divisor /= k;
+}
+
+/* floor((floor(x / p) + c) / d) = floor((x + c·p) / (p·d)): the inner division, when e is one. */
+static bool inner_division(const sn_graph *g, const dim_expr *e, int64_t divisor, sn_dim *x,
+                           int64_t *shift, int64_t *product) {
+  int64_t c = e->n == 2 && e->term[1].n == 0 ? e->term[1].coef : 0;
+  if (e->n < 1 || e->n > 2 || (e->n == 2 && e->term[1].n != 0) || e->term[0].n != 1 ||
+      e->term[0].coef != 1)
+    return false;
+  const dim_atom *a = &g->dims->atoms[e->term[0].atom[0]];
+  *x = a->of;
+  return a->divisor != 0 && mul_fits(c, a->divisor, shift) && *shift < DIM_LIMIT &&
+         mul_fits(divisor, a->divisor, product) && *product < DIM_LIMIT;
+}
+
+static sn_dim division_atom(sn_graph *g, sn_dim of, int64_t divisor) {
+  for (int i = 0; i < g->dims->n_atoms; i++)
+    if (g->dims->atoms[i].divisor == divisor && g->dims->atoms[i].of == of)
+      return of_atom(g, i);
+  dim_atom a = {.symbol = -1, .of = of, .divisor = divisor};
+  measure(g->dims, expr_of(g, of), &a.weight, &a.depth);
+  a.weight++;
+  a.depth++;
+  dim_range(g, of, &a.lo, &a.hi);
+  bool bounded = a.lo > -DIM_LIMIT && a.hi < DIM_LIMIT;
+  a.lo = floor_div(a.lo, divisor);
+  a.hi = floor_div(a.hi, divisor);
+  if (bounded && a.lo == a.hi) /* the same for every binding */
+    return a.lo;
+  int atom = add_atom(g, a);
+  return atom < 0 ? 0 : of_atom(g, atom);
+}
+
+/* floor((d·whole + rest) / d) = whole + floor(rest / d): only the rest becomes an atom, its coefficients
+ * in 0 … d-1, without a common factor and without a division right inside: so equal quotients are
+ * equal handles. */
 sn_dim sn_dim_div(sn_graph *g, sn_dim a, int64_t divisor) {
   if (!usable(g, a, 0))
     return 0;
@@ -260,21 +368,20 @@ sn_dim sn_dim_div(sn_graph *g, sn_dim a, int64_t divisor) {
   dim_expr e = load(g, a), whole = {0}, rest = {0};
   for (int i = 0; i < e.n; i++) {
     dim_term t = e.term[i], r = e.term[i];
-    t.coef = t.n ? t.coef / divisor * (t.coef % divisor == 0) : floor_div(t.coef, divisor);
+    t.coef = floor_div(t.coef, divisor);
     r.coef -= t.coef * divisor;
-    if (!add_term(&whole, t) || !add_term(&rest, r))
+    if (!add_term(g, &whole, t) || !add_term(g, &rest, r))
       return fail(g, "too large");
   }
-  sn_dim of = intern(g, &rest), w = intern(g, &whole);
+  sn_dim w = intern(g, &whole), of, x;
+  reduce(g, &rest, &divisor);
+  int64_t shift, product;
+  if (inner_division(g, &rest, divisor, &x, &shift, &product))
+    return sn_dim_add(g, w, sn_dim_div(g, sn_dim_add(g, x, shift), product));
+  of = intern(g, &rest);
   if (g->status != SN_OK || dim_is_number(of)) /* then 0 <= rest < divisor */
     return w;
-  int atom = -1;
-  for (int i = 0; i < g->dims->n_atoms && atom < 0; i++)
-    if (g->dims->atoms[i].divisor == divisor && g->dims->atoms[i].of == of)
-      atom = i;
-  if (atom < 0)
-    atom = add_atom(g, (dim_atom){.symbol = -1, .of = of, .divisor = divisor});
-  return atom < 0 ? 0 : sn_dim_add(g, w, of_atom(g, atom));
+  return sn_dim_add(g, w, division_atom(g, of, divisor));
 }
 
 /* a's term divided by a monomial; false when it does not divide. */
@@ -293,18 +400,31 @@ static bool divide_term(const dim_term *a, const dim_term *b, dim_term *out) {
   return j == b->n;
 }
 
-bool dim_divide(sn_graph *g, sn_dim a, sn_dim b, sn_dim *out) {
-  dim_expr e = load(g, a), f = load(g, b), q = {0};
-  *out = 0;
-  if (a == b) {
-    *out = 1;
-    return b != 0;
-  }
-  if (f.n != 1)
-    return false;
-  for (int i = 0; i < e.n; i++) {
+/* e -= factor * f; false when it exceeds the limits. */
+static bool subtract_multiple(const sn_graph *g, dim_expr *e, const dim_term *factor,
+                              const dim_expr *f) {
+  for (int i = 0; i < f->n; i++) {
     dim_term t;
-    if (!divide_term(&e.term[i], &f.term[0], &t) || !add_term(&q, t))
+    if (!multiply_terms(g, factor, &f->term[i], &t))
+      return false;
+    t.coef = -t.coef;
+    if (!add_term(g, e, t))
+      return false;
+  }
+  return true;
+}
+
+/* Long division by the leading term. Terms are in graded order, so each step lowers the leading one. */
+bool dim_divide(sn_graph *g, sn_dim a, sn_dim b, sn_dim *out) {
+  enum { MAX_STEPS = 64 };
+  *out = 0;
+  if (!usable(g, a, b) || b == 0)
+    return false;
+  dim_expr e = load(g, a), f = load(g, b), q = {0};
+  for (int step = 0; e.n > 0; step++) {
+    dim_term t;
+    if (step == MAX_STEPS || !divide_term(&e.term[0], &f.term[0], &t) || !add_term(g, &q, t) ||
+        !subtract_multiple(g, &e, &t, &f))
       return false;
   }
   *out = intern(g, &q);
@@ -319,25 +439,13 @@ static int64_t saturating_mul(int64_t a, int64_t b) {
   return (a < 0) == (b < 0) ? DIM_LIMIT : -DIM_LIMIT;
 }
 
-static void atom_range(const sn_graph *g, const dim_atom *a, int64_t *lo, int64_t *hi) {
-  if (a->divisor == 0) {
-    *lo = 0;
-    *hi = a->max;
-    return;
-  }
-  dim_range(g, a->of, lo, hi);
-  *lo = floor_div(*lo, a->divisor);
-  *hi = floor_div(*hi, a->divisor);
-}
-
 void dim_range(const sn_graph *g, sn_dim d, int64_t *out_lo, int64_t *out_hi) {
   dim_expr e = load(g, d);
   int64_t lo = 0, hi = 0;
   for (int i = 0; i < e.n; i++) {
     int64_t tl = e.term[i].coef, th = tl;
     for (int k = 0; k < e.term[i].n; k++) {
-      int64_t al, ah;
-      atom_range(g, &g->dims->atoms[e.term[i].atom[k]], &al, &ah);
+      int64_t al = g->dims->atoms[e.term[i].atom[k]].lo, ah = g->dims->atoms[e.term[i].atom[k]].hi;
       int64_t p[4] = {saturating_mul(tl, al), saturating_mul(tl, ah), saturating_mul(th, al),
                       saturating_mul(th, ah)};
       tl = min_i64(min_i64(p[0], p[1]), min_i64(p[2], p[3]));

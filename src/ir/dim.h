@@ -14,6 +14,8 @@
 #define DIM_HANDLES (INT64_MIN / 2)
 /* Sizes and constants in expressions stay below this. */
 #define DIM_LIMIT (INT64_C(1) << 56)
+/* Divisions within each other. */
+enum { DIM_MAX_DEPTH = 12 };
 
 static inline bool dim_is_number(sn_dim d) { return d > DIM_HANDLES; }
 bool dim_valid(const sn_graph *g, sn_dim d); /* a number within limits or a handle of this graph */
@@ -26,7 +28,7 @@ int dim_find_symbol(const sn_graph *g, const char *name); /* -1: none */
 void dim_range(const sn_graph *g, sn_dim d, int64_t *out_lo, int64_t *out_hi);
 /* Value under bindings (by symbol); false on overflow. */
 bool dim_eval(const sn_graph *g, sn_dim d, const int64_t *bindings, int64_t *out);
-/* a / b when b divides a as an expression; false otherwise. */
+/* a / b when b divides a as an expression (x·b = a for some expression x); false otherwise. */
 bool dim_divide(sn_graph *g, sn_dim a, sn_dim b, sn_dim *out);
 /* Product of a shape's dims. */
 sn_dim dim_count(sn_graph *g, sn_shape shape);

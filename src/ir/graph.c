@@ -76,6 +76,7 @@ void sn_graph_destroy(sn_graph *g) {
 
 sn_status sn_graph_status(const sn_graph *g) { return g->status; }
 const char *sn_graph_message(const sn_graph *g) { return g->message; }
+sn_ctx *sn_graph_ctx(const sn_graph *g) { return g->ctx; }
 
 sn_value graph_fail(sn_graph *g, sn_status status, const char *format, ...) {
   if (g->status != SN_OK)
@@ -124,7 +125,8 @@ static uint64_t hash_node(const op_desc *op, int id, const sn_value *in, int n_i
   uint64_t h = hash_bytes(HASH_SEED, &id, sizeof id);
   h = hash_bytes(h, in, (size_t)n_in * sizeof *in);
   const sn_bytes *data = trailing_bytes(op, attrs);
-  h = hash_bytes(h, attrs, data ? (size_t)((const char *)data - (const char *)attrs) : op->attrs_size);
+  h = hash_bytes(h, attrs,
+                 data ? (size_t)((const char *)data - (const char *)attrs) : op->attrs_size);
   return data ? hash_bytes(h, data->data, data->size) : h;
 }
 
@@ -147,6 +149,11 @@ static const node *find_node(const sn_graph *g, uint64_t hash, int op, const sn_
       return n;
   }
   return NULL;
+}
+
+bool graph_finds(const sn_graph *g, const node *n) {
+  uint64_t hash = hash_node(graph_op(g, n), n->op, n->in, n->n_in, n->attrs);
+  return find_node(g, hash, n->op, n->in, n->n_in, n->attrs) == n;
 }
 
 static void link_node(sn_graph *g, uint32_t index, uint64_t hash) {
@@ -214,8 +221,8 @@ static bool infer(sn_graph *g, const op_desc *op, const sn_value *in, int n_in, 
       dim_range(g, out[k].shape.dim[d], &lo, &hi);
       if (hi < 0 || (lo < 0 && dim_is_number(out[k].shape.dim[d])) ||
           !mul_fits(bytes, max_i64(hi, 1), &bytes) || bytes >= DIM_LIMIT) {
-        (void)graph_fail(g, SN_ERR_INVALID, "%s: result would have the impossible size %s", op->name,
-                         graph_shape_text(g, out[k].shape));
+        (void)graph_fail(g, SN_ERR_INVALID, "%s: result would have the impossible size %s",
+                         op->name, graph_shape_text(g, out[k].shape));
         return false;
       }
     }
@@ -232,8 +239,13 @@ static sn_value append(sn_graph *g, int op, const sn_value *in, int n_in, const 
                sizeof(value_info)))
     return no_memory(g);
   uint32_t index = g->n_nodes++;
-  g->nodes[index] = (node){.op = (uint16_t)op, .n_in = n_in, .n_out = d->n_results,
-                           .first = g->n_values, .in = kept, .attrs = attrs, .scope = g->scope};
+  g->nodes[index] = (node){.op = (uint16_t)op,
+                           .n_in = n_in,
+                           .n_out = d->n_results,
+                           .first = g->n_values,
+                           .in = kept,
+                           .attrs = attrs,
+                           .scope = g->scope};
   for (int k = 0; k < d->n_results; k++)
     g->values[g->n_values++] = (value_info){types[k], index, NULL};
   link_node(g, index, hash);
@@ -310,10 +322,12 @@ sn_value sn_value_result(sn_graph *g, sn_value first, int k) {
 }
 
 sn_value sn_label(sn_graph *g, sn_value v, const char *label) {
-  if (!sn_value_valid(g, v) || g->values[v.id].label)
+  if (!sn_value_valid(g, v) || !label || g->values[v.id].label)
     return v;
-  char *full = *g->scope ? arena_printf(&g->memory, "%s.%s", g->scope, label) : NULL;
-  const char *kept = graph_intern(g, full ? full : label);
+  if (strlen(g->scope) + strlen(label) >= MAX_NAME)
+    return graph_fail(g, SN_ERR_INVALID, "a label must be shorter than %d bytes", MAX_NAME);
+  const char *full = *g->scope ? arena_printf(&g->memory, "%s.%s", g->scope, label) : label;
+  const char *kept = full ? graph_intern(g, full) : NULL;
   if (!kept)
     return no_memory(g);
   g->values[v.id].label = kept;
@@ -321,6 +335,10 @@ sn_value sn_label(sn_graph *g, sn_value v, const char *label) {
 }
 
 void sn_scope_push(sn_graph *g, const char *name) {
+  if (name && strlen(g->scope) + strlen(name) >= MAX_NAME) {
+    (void)graph_fail(g, SN_ERR_INVALID, "a scope must be shorter than %d bytes", MAX_NAME);
+    name = "…";
+  }
   scope_link *link = arena_alloc(&g->memory, sizeof *link);
   const char *scope =
       arena_printf(&g->memory, "%s%s%s", g->scope, *g->scope ? "." : "", name ? name : "");
@@ -351,9 +369,10 @@ void sn_output(sn_graph *g, const char *name, sn_value v) {
     return;
   const char *kept = name && *name ? graph_intern(g, name) : NULL;
   uint32_t cap = (uint32_t)g->cap_outputs;
-  if (!name || !*name || !sn_value_valid(g, v)) {
+  if (!name || !*name || strlen(name) > MAX_NAME || !sn_value_valid(g, v)) {
     (void)graph_fail(g, SN_ERR_INVALID, "output \"%s\": %s", name ? name : "",
-                     sn_value_valid(g, v) ? "a name must not be empty" : "not a value of this graph");
+                     sn_value_valid(g, v) ? "a name must have 1 to 512 bytes"
+                                          : "not a value of this graph");
     return;
   }
   for (int i = 0; i < g->n_outputs; i++)
@@ -361,8 +380,8 @@ void sn_output(sn_graph *g, const char *name, sn_value v) {
       (void)graph_fail(g, SN_ERR_INVALID, "output \"%s\" is declared twice", name);
       return;
     }
-  if (!kept || !reserve(g, (void **)&g->outputs, (uint32_t)g->n_outputs, 1, &cap,
-                        sizeof(named_value))) {
+  if (!kept ||
+      !reserve(g, (void **)&g->outputs, (uint32_t)g->n_outputs, 1, &cap, sizeof(named_value))) {
     (void)no_memory(g);
     return;
   }

@@ -11,6 +11,9 @@
 
 #include "ir/op.h"
 
+/* Bytes of a name, label or whole scope. */
+enum { MAX_NAME = 512 };
+
 typedef struct node {
   uint16_t op;
   bool boundary; /* sn_recompute: kept for the backward pass */
@@ -71,6 +74,8 @@ sn_value graph_add(sn_graph *g, int op, const sn_value *in, int n_in, const void
 sn_value graph_fail(sn_graph *g, sn_status status, const char *format, ...) PRINTF_LIKE(3, 4);
 /* A string that lives with the graph; equal strings are equal pointers. NULL without memory. */
 const char *graph_intern(sn_graph *g, const char *text);
+/* Whether the hash table finds this node under its own op, arguments and attributes. */
+bool graph_finds(const sn_graph *g, const node *n);
 
 static inline bool shape_equal(sn_shape a, sn_shape b) {
   return a.rank == b.rank && memcmp(a.dim, b.dim, (size_t)a.rank * sizeof a.dim[0]) == 0;

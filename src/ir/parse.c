@@ -10,18 +10,36 @@
 #include <locale.h>
 #include <stdlib.h>
 
-enum { MAX_ID = 1 << 22, MAX_DEPTH = 32, MAX_LIST = 4096, MAX_WORD = 600 };
+/* A division prints as two brackets. */
+enum { MAX_ID = 1 << 22, MAX_DEPTH = 2 * DIM_MAX_DEPTH + 8, MAX_WORD = 600 };
 
 typedef struct parser {
   sn_ctx *ctx;
   sn_graph *g;
   const char *at, *line_start;
+  const char *token; /* where the last word or id began: what an error about it points to */
   int line;
   sn_value *ids; /* by number in the text */
   uint32_t n_ids;
   char word[MAX_WORD]; /* the last word or string read */
 } parser;
 
+/* "graph text 3:14": the place of a message. */
+static sn_status within(parser *p, sn_status status, const char *place) {
+  return diag_within(p->ctx, status, "graph text %d:%d", p->line, (int)(place - p->line_start) + 1);
+}
+
+/* What the last word or id says is wrong. */
+static sn_status refuse(parser *p, const char *format, ...) PRINTF_LIKE(2, 3);
+static sn_status refuse(parser *p, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  sn_status status = diag_failv(p->ctx, SN_ERR_FORMAT, format, args);
+  va_end(args);
+  return within(p, status, p->token);
+}
+
+/* Something else should stand here. */
 static sn_status fail(parser *p, const char *expected) {
   char got[24] = "end of line";
   size_t n = strcspn(p->at, "\n");
@@ -30,8 +48,7 @@ static sn_status fail(parser *p, const char *expected) {
     memcpy(got, p->at, n);
     got[n] = '\0';
   }
-  return diag_fail(p->ctx, SN_ERR_FORMAT, "graph text %d:%d: expected %s, got '%s'", p->line,
-                   (int)(p->at - p->line_start) + 1, expected, got);
+  return within(p, diag_fail(p->ctx, SN_ERR_FORMAT, "expected %s, got '%s'", expected, got), p->at);
 }
 
 static void skip_blanks(parser *p) {
@@ -52,14 +69,13 @@ static sn_status expect(parser *p, char c) {
   return take(p, c) ? SN_OK : fail(p, what);
 }
 
-static bool letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
+static bool letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 static bool digit(char c) { return c >= '0' && c <= '9'; }
 
 /* A word of letters, digits and _, into p->word. */
 static sn_status read_word(parser *p, const char *expected) {
   skip_blanks(p);
+  p->token = p->at;
   size_t n = 0;
   while (letter(p->at[n]) || (n && digit(p->at[n])))
     n++;
@@ -112,10 +128,12 @@ static sn_status read_int(parser *p, int64_t *out) {
   s += negative;
   if (!digit(*s))
     return fail(p, "a whole number");
-  for (; digit(*s); s++)
-    if (!mul_fits(v, 10, &v) || !add_fits(v, *s - '0', &v))
-      return fail(p, "a number below 2^63");
-  *out = negative ? -v : v;
+  for (; digit(*s); s++) {
+    int digit_value = negative ? '0' - *s : *s - '0'; /* so that -2^63 can be read */
+    if (!mul_fits(v, 10, &v) || !add_fits(v, digit_value, &v))
+      return fail(p, "a number of at most 63 bits");
+  }
+  *out = v;
   p->at = s;
   return SN_OK;
 }
@@ -153,7 +171,7 @@ static sn_status read_factor(parser *p, int depth, sn_dim *out) {
   SN_TRY(read_word(p, "a size"));
   int s = dim_find_symbol(p->g, p->word);
   if (s < 0)
-    return diag_fail(p->ctx, SN_ERR_FORMAT, "graph text line %d: no symbol '%s'", p->line, p->word);
+    return refuse(p, "no symbol '%s'", p->word);
   *out = sn_symbol(p->g, dim_symbol_name(p->g, s), dim_symbol_max(p->g, s));
   return SN_OK;
 }
@@ -222,7 +240,7 @@ static sn_status read_dtype(parser *p, sn_dtype *out) {
   SN_TRY(read_word(p, "a dtype"));
   *out = dtype_find(p->word, strlen(p->word));
   if (*out == SN_NO_DTYPE)
-    return diag_fail(p->ctx, SN_ERR_FORMAT, "graph text line %d: no dtype '%s'", p->line, p->word);
+    return refuse(p, "no dtype '%s'", p->word);
   return SN_OK;
 }
 
@@ -253,15 +271,14 @@ static sn_status read_enum(parser *p, const attr_desc *a, int *out) {
       *out = i;
       return SN_OK;
     }
-  return diag_fail(p->ctx, SN_ERR_FORMAT, "graph text line %d: %s has no choice '%s'", p->line,
-                   a->name, p->word);
+  return refuse(p, "%s has no choice '%s'", a->name, p->word);
 }
 
 static sn_status read_flag(parser *p, bool *out) {
   SN_TRY(read_word(p, "true or false"));
   *out = strcmp(p->word, "true") == 0;
   if (!*out && strcmp(p->word, "false") != 0)
-    return fail(p, "true or false");
+    return refuse(p, "expected true or false, got '%s'", p->word);
   return SN_OK;
 }
 
@@ -290,10 +307,12 @@ static sn_status read_attr(parser *p, const attr_desc *a, void *at) {
 
 static sn_status read_id(parser *p, uint32_t *out) {
   int64_t id;
+  skip_blanks(p);
+  p->token = p->at;
   SN_TRY(expect(p, '%'));
   SN_TRY(read_int(p, &id));
   if (id <= 0 || id > MAX_ID)
-    return fail(p, "an id in 1 … 2^22");
+    return refuse(p, "ids lie in 1 … %d, not %lld", MAX_ID, (long long)id);
   *out = (uint32_t)id;
   return SN_OK;
 }
@@ -302,8 +321,7 @@ static sn_status read_value(parser *p, sn_value *out) {
   uint32_t id;
   SN_TRY(read_id(p, &id));
   if (id >= p->n_ids || p->ids[id].id == 0)
-    return diag_fail(p->ctx, SN_ERR_FORMAT, "graph text line %d: %%%u is used before it is defined",
-                     p->line, id);
+    return refuse(p, "%%%u is used before it is defined", id);
   *out = p->ids[id];
   return SN_OK;
 }
@@ -326,8 +344,7 @@ static sn_status define(parser *p, uint32_t id, sn_value first) {
   }
   for (int k = 0; k < n->n_out; k++) {
     if (p->ids[id + (uint32_t)k].id != 0)
-      return diag_fail(p->ctx, SN_ERR_FORMAT, "graph text line %d: %%%u is defined twice", p->line,
-                       id + (uint32_t)k);
+      return refuse(p, "%%%u is defined twice", id + (uint32_t)k);
     p->ids[id + (uint32_t)k] = node_result(n, k);
   }
   return SN_OK;
@@ -347,7 +364,7 @@ static sn_status read_arguments(parser *p, sn_value *in, int most, int *n_in) {
     }
     SN_TRY(read_word(p, "a value or none"));
     if (strcmp(p->word, "none") != 0)
-      return fail(p, "a value or none");
+      return refuse(p, "expected a value or none, got '%s'", p->word);
     in[(*n_in)++] = SN_NONE;
   }
   return SN_OK;
@@ -364,11 +381,10 @@ static sn_status read_attrs(parser *p, const op_desc *op, void *attrs) {
     SN_TRY(read_word(p, "an attribute"));
     const attr_desc *a = attr_find(op, p->word);
     if (!a)
-      return diag_fail(p->ctx, SN_ERR_FORMAT, "graph text line %d: %s has no attribute '%s'",
-                       p->line, op->name, p->word);
+      return refuse(p, "%s has no attribute '%s'", op->name, p->word);
     uint64_t bit = UINT64_C(1) << (a - op->attrs);
     if (seen & bit)
-      return fail(p, "each attribute once");
+      return refuse(p, "attribute %s stands twice", a->name);
     seen |= bit;
     SN_TRY(expect(p, '='));
     SN_TRY(read_attr(p, a, attr_at(attrs, a)));
@@ -387,10 +403,18 @@ static sn_status check_types(parser *p, sn_value first) {
     SN_TRY(read_dtype(p, &stated.dtype));
     SN_TRY(read_shape(p, &stated.shape));
     if (!type_equal(stated, is))
-      return diag_fail(p->ctx, SN_ERR_FORMAT, "graph text line %d: result %d is stated as %s but is %s",
-                       p->line, k, graph_type_text(p->g, stated), graph_type_text(p->g, is));
+      return refuse(p, "result %d is stated as %s but is %s", k, graph_type_text(p->g, stated),
+                    graph_type_text(p->g, is));
   }
   return SN_OK;
+}
+
+/* At most so many arguments stand before the next ')'. */
+static int list_length(const parser *p) {
+  int n = 1;
+  for (const char *s = p->at; *s && *s != ')' && *s != '\n' && n < MAX_ID; s++)
+    n += *s == ',';
+  return n;
 }
 
 static sn_status parse_node(parser *p) {
@@ -401,15 +425,17 @@ static sn_status parse_node(parser *p) {
   SN_TRY(read_word(p, "an op"));
   int op = graph_find_op(p->g, p->word);
   if (!op)
-    return diag_fail(p->ctx, SN_ERR_FORMAT, "graph text line %d: no op '%s'", p->line, p->word);
+    return refuse(p, "no op '%s'", p->word);
   const op_desc *d = &p->g->table->ops[op];
-  int most = d->on_list ? MAX_LIST : d->n_inputs;
+  int most = d->on_list ? list_length(p) : d->n_inputs;
   sn_value *in = arena_array(&p->g->memory, (size_t)most, sizeof *in);
   void *attrs = arena_alloc(&p->g->memory, d->attrs_size);
   if (!in || !attrs)
     return SN_ERR_NO_MEMORY;
+  const char *name = p->token;
   SN_TRY(read_arguments(p, in, most, &n_in));
   SN_TRY(read_attrs(p, d, attrs));
+  p->token = name; /* what the op refuses, it refuses as a whole */
   sn_value first = graph_add(p->g, op, in, n_in, attrs);
   SN_TRY(sn_graph_status(p->g));
   SN_TRY(check_types(p, first));
@@ -491,15 +517,15 @@ static sn_status parse_line(parser *p) {
   for (size_t i = 0; i < COUNT_OF(directives); i++)
     if (strcmp(directives[i].word, p->word) == 0)
       return directives[i].parse(p);
-  return diag_fail(p->ctx, SN_ERR_FORMAT, "graph text line %d: no directive '%s'", p->line, p->word);
+  return refuse(p, "no directive '%s'", p->word);
 }
 
 static sn_status parse_lines(parser *p) {
   for (;; p->line++) {
-    p->line_start = p->at;
+    p->line_start = p->token = p->at;
     sn_status status = parse_line(p);
     if (status != SN_OK && p->g->status != SN_OK)
-      return diag_within(p->ctx, status, "graph text line %d", p->line);
+      return within(p, status, p->token);
     SN_TRY(status);
     skip_blanks(p);
     if (*p->at == '\0')
@@ -513,7 +539,7 @@ static sn_status parse_lines(parser *p) {
 sn_status graph_parse(sn_ctx *ctx, const op_table *table, const char *source,
                       sn_graph **out_graph) {
   *out_graph = NULL;
-  parser p = {.ctx = ctx, .at = source, .line = 1};
+  parser p = {.ctx = ctx, .at = source, .token = source, .line = 1};
   SN_TRY(graph_create(ctx, table, &p.g));
   sn_status status = parse_lines(&p);
   if (status == SN_OK)

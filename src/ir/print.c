@@ -13,7 +13,9 @@
 #include "ir/dim.h"
 #include "ir/dtype.h"
 
+#include <locale.h>
 #include <math.h>
+#include <stdio.h>
 
 static void print_string(const char *s, text *out) {
   text_puts(out, "\"");
@@ -45,13 +47,24 @@ static void print_ints(const sn_ints *l, text *out) {
   text_puts(out, "]");
 }
 
+/* printf follows the locale; the text form has a point. */
+static void print_finite(double x, text *out) {
+  char number[64];
+  snprintf(number, sizeof number, "%.17g", x);
+  const char *point = localeconv()->decimal_point;
+  char *at = *point ? strstr(number, point) : NULL;
+  text_add(out, number, at ? (size_t)(at - number) : strlen(number));
+  if (at)
+    text_printf(out, ".%s", at + strlen(point));
+}
+
 static void print_real(double x, text *out) {
   if (isnan(x))
     text_puts(out, "nan");
   else if (isinf(x))
     text_puts(out, x > 0 ? "inf" : "-inf");
   else
-    text_printf(out, "%.17g", x);
+    print_finite(x, out);
 }
 
 static void print_bytes(const sn_bytes *b, text *out) {

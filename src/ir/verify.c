@@ -1,6 +1,6 @@
 /* Checks a graph's invariants (graph.h) anew, from the op table: what a pass built is proved, not
- * trusted. Does not change the graph; types are inferred in a scratch copy of nothing but the op's
- * own arguments. */
+ * trusted. Does not change what the graph means; types are inferred from nothing but the op's own
+ * arguments. */
 #include "ir/dim.h"
 
 static sn_status broken(const sn_graph *g, uint32_t i, const char *what) {
@@ -10,6 +10,8 @@ static sn_status broken(const sn_graph *g, uint32_t i, const char *what) {
 
 static sn_status check_node(sn_graph *g, uint32_t i, arena *scratch) {
   const node *n = &g->nodes[i];
+  if (n->op == 0 || n->op >= g->table->n)
+    return diag_fail(g->ctx, SN_ERR_INTERNAL, "graph: node %u has no op", i);
   const op_desc *op = graph_op(g, n);
   if (n->n_out != op->n_results || (!op->on_list && n->n_in != op->n_inputs))
     return broken(g, i, "wrong number of arguments or results");
@@ -25,23 +27,45 @@ static sn_status check_node(sn_graph *g, uint32_t i, arena *scratch) {
   }
   sn_type out[MAX_RESULTS] = {0};
   infer_ctx c = {g, op, n->attrs, n->n_in, in, out};
-  if (op->impl->infer(&c) != SN_OK || g->status != SN_OK)
+  if (op->impl->infer(&c) != SN_OK || g->status != SN_OK) {
+    g->status = SN_OK; /* it was sound before, and stays usable */
+    g->message = "";
     return broken(g, i, "inference fails");
+  }
   for (int k = 0; k < n->n_out; k++)
     if (g->values[n->first + (uint32_t)k].node != i ||
         !type_equal(out[k], g->values[n->first + (uint32_t)k].type))
       return broken(g, i, "a result's type is not what inference says");
+  if (!graph_finds(g, n))
+    return broken(g, i, "is not found by what it is: changed after it was added, or there twice");
+  return SN_OK;
+}
+
+/* Names of inputs and states are unique among their kind; hash-consing lets equal ones be one node. */
+static sn_status check_name(const sn_graph *g, uint32_t i) {
+  const op_desc *op = graph_op(g, &g->nodes[i]);
+  if (op->n_inputs || op->on_list || !op->n_attrs || op->attrs[0].kind != ATTR_STR)
+    return SN_OK;
+  const char *name = graph_leaf_name(g, &g->nodes[i]);
+  if (graph_find_named(g, g->nodes[i].op, name).id != g->nodes[i].first)
+    return broken(g, i, "two leaves have its name");
   return SN_OK;
 }
 
 static sn_status check_ends(const sn_graph *g) {
-  for (int i = 0; i < g->n_outputs; i++)
+  for (int i = 0; i < g->n_outputs; i++) {
     if (!sn_value_valid(g, g->outputs[i].value))
       return diag_fail(g->ctx, SN_ERR_INTERNAL, "graph: output \"%s\" has no value",
                        g->outputs[i].name);
+    for (int j = 0; j < i; j++)
+      if (strcmp(g->outputs[j].name, g->outputs[i].name) == 0)
+        return diag_fail(g->ctx, SN_ERR_INTERNAL, "graph: output \"%s\" is declared twice",
+                         g->outputs[i].name);
+  }
   for (int i = 0; i < g->n_assigns; i++) {
     assignment a = g->assigns[i];
     if (!sn_value_valid(g, a.state) || !sn_value_valid(g, a.value) ||
+        strcmp(graph_op(g, graph_node(g, a.state))->name, "state") != 0 ||
         !type_equal(sn_value_type(g, a.state), sn_value_type(g, a.value)))
       return diag_fail(g->ctx, SN_ERR_INTERNAL, "graph: assign %d does not fit its state", i);
     for (int j = 0; j < i; j++)
@@ -64,8 +88,13 @@ sn_status sn_graph_verify(const sn_graph *graph) {
       status = broken(g, i, "values are out of order");
     else
       status = check_node(g, i, &scratch);
+    if (status == SN_OK)
+      status = check_name(g, i);
     next += (uint32_t)g->nodes[i].n_out;
   }
+  if (status == SN_OK && next != g->n_values)
+    status =
+        diag_fail(g->ctx, SN_ERR_INTERNAL, "graph: %u values for %u results", g->n_values, next);
   arena_clear(&scratch);
   SN_TRY(status);
   return check_ends(g);

@@ -170,3 +170,22 @@ sn_value build_full_like(build_ctx *c, sn_value v, double value) {
   sn_type t = sn_value_type(c->graph, v);
   return sn_full(c->graph, t.dtype, t.shape, value);
 }
+
+sn_value build_narrow(build_ctx *c, sn_value v, sn_dtype dtype) {
+  return build_dtype(c, v) == dtype ? v : sn_cast(c->graph, v, dtype);
+}
+
+sn_value build_wide(build_ctx *c, sn_value v) { return build_narrow(c, v, SN_F32); }
+
+sn_value build_count(build_ctx *c, sn_dim n) {
+  if (dim_is_number(n))
+    return sn_scalar(c->graph, SN_F32, (double)n);
+  return sn_sum(c->graph, sn_full(c->graph, SN_F32, SN_SHAPE(n), 1), SN_ALL_AXES, false);
+}
+
+sn_value build_over_count(build_ctx *c, sn_value x, sn_dim n) {
+  if (dim_is_number(n))
+    return build_scale(c, x, 1 / (double)n);
+  sn_value quotient = sn_div(c->graph, build_wide(c, x), build_count(c, n));
+  return build_narrow(c, quotient, build_dtype(c, x));
+}

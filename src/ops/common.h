@@ -90,4 +90,12 @@ static inline sn_value build_scale(build_ctx *c, sn_value x, double mul) {
 }
 sn_value build_full_like(build_ctx *c, sn_value v, double value);
 
+/* Precision inside gradients and decompositions: half values are computed with as f32, from which
+ * build_narrow returns. Both leave v alone where there is nothing to cast. */
+sn_value build_wide(build_ctx *c, sn_value v);
+sn_value build_narrow(build_ctx *c, sn_value v, sn_dtype dtype);
+/* A size as an f32 scalar; x divided by a size (in f32 where the size is symbolic). */
+sn_value build_count(build_ctx *c, sn_dim n);
+sn_value build_over_count(build_ctx *c, sn_value x, sn_dim n);
+
 #endif

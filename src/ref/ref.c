@@ -62,18 +62,20 @@ static sn_status prepare(ref_machine *m) {
   SN_TRY(check_bindings(m));
   graph_mark_live(g, m->live);
   find_last_uses(m);
-  for (uint32_t i = 0; i < g->n_nodes; i++)
-    for (int k = 0; m->live[i] && k < g->nodes[i].n_out; k++) {
+  for (uint32_t i = 0; i < g->n_nodes; i++) {
+    bool leaf = is_leaf(g, &g->nodes[i]);
+    for (int k = 0; (m->live[i] || leaf) && k < g->nodes[i].n_out; k++)
       SN_TRY(size_value(m, g->nodes[i].first + (uint32_t)k));
-      if (is_leaf(g, &g->nodes[i]))
-        SN_TRY(make_room(m, g->nodes[i].first));
-    }
+    if (m->live[i] && leaf)
+      SN_TRY(make_room(m, g->nodes[i].first));
+  }
   return SN_OK;
 }
 
 sn_status ref_start(ref_machine *m, const sn_graph *g, const int64_t *bindings, ref_mode mode) {
   *m = (ref_machine){.graph = g, .bindings = bindings, .mode = mode};
-  SN_TRY(g->status);
+  if (g->status != SN_OK)
+    return diag_fail(g->ctx, g->status, "%s", g->message);
   m->tensors = mem_array(g->ctx, g->n_values, sizeof *m->tensors);
   m->live = mem_array(g->ctx, g->n_nodes, sizeof *m->live);
   m->last_use = mem_array(g->ctx, g->n_values, sizeof *m->last_use);

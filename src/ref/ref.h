@@ -3,7 +3,7 @@
  *
  *   ref_machine m;
  *   SN_TRY(ref_start(&m, graph, bindings, REF_F32));
- *   … fill m.tensors[leaf.id].data for every live input and state (ref_each_leaf) …
+ *   … fill m.tensors[leaf.id].data for every live input, state and constant …
  *   status = ref_execute(&m, NULL);
  *   … read m.tensors[id].data of outputs and assigned values …
  *   ref_end(&m);
@@ -28,7 +28,8 @@ typedef struct ref_machine {
   uint32_t *last_use;  /* by value id: index of the last node that reads it; UINT32_MAX: kept */
 } ref_machine;
 
-/* Checks bindings, evaluates every size, allocates the leaves (zeroed). */
+/* Checks bindings, evaluates the sizes of leaves and of what is needed, allocates the leaves that are
+ * needed (zeroed). */
 sn_status ref_start(ref_machine *m, const sn_graph *graph, const int64_t *bindings,
                     ref_mode mode) SN_MUST_USE;
 /* Runs every live node. Outputs and assigned values stay readable until ref_end. */

@@ -12,6 +12,29 @@ sn_status infer_reduced(infer_ctx *c, const sn_ints *axes, bool keepdims, sn_dty
   return SN_OK;
 }
 
+sn_status infer_reduced_nonempty(infer_ctx *c, const sn_ints *axes, bool keepdims, sn_dtype dtype) {
+  const sn_shape *x = &c->in[0].shape;
+  bool chosen[SN_MAX_RANK], nothing = false, maybe_no_result = false;
+  SN_TRY(infer_axes(c, axes, x->rank, chosen));
+  for (int d = 0; d < x->rank; d++) {
+    nothing = nothing || (chosen[d] && x->dim[d] == 0);
+    maybe_no_result =
+        maybe_no_result || (!chosen[d] && (x->dim[d] == 0 || !dim_is_number(x->dim[d])));
+  }
+  if (nothing && !maybe_no_result)
+    return infer_fail(c, "has no value over nothing: a reduced axis of %s has size 0",
+                      infer_text(c, 0));
+  return infer_reduced(c, axes, keepdims, dtype);
+}
+
+sn_status infer_scan(infer_ctx *c, int64_t axis) {
+  int resolved;
+  SN_TRY(infer_number(c, 0));
+  SN_TRY(infer_axis(c, axis, c->in[0].shape.rank, &resolved));
+  c->out[0] = c->in[0];
+  return SN_OK;
+}
+
 void reduce_walk_start(reduce_walk *w, const ref_tensor *x, const sn_ints *axes) {
   *w = (reduce_walk){.x = x, .count = 1};
   bool chosen[SN_MAX_RANK];
@@ -34,14 +57,107 @@ int64_t reduce_walk_next(reduce_walk *w) {
   return at;
 }
 
-void ref_fold(ref_ctx *c, const sn_ints *axes, double start, double (*f)(double, double)) {
+static double add_f(double acc, double x) { return acc + x; }
+static int64_t add_i(int64_t acc, int64_t x) { return acc + x; }
+static double multiply_f(double acc, double x) { return acc * x; }
+static int64_t multiply_i(int64_t acc, int64_t x) { return acc * x; }
+/* NaN wins. */
+static double larger_f(double acc, double x) { return isnan(acc) || acc >= x ? acc : x; }
+static double smaller_f(double acc, double x) { return isnan(acc) || acc <= x ? acc : x; }
+
+const fold fold_add = {0, add_f, add_i};
+const fold fold_multiply = {1, multiply_f, multiply_i};
+const fold fold_larger = {-INFINITY, larger_f, NULL};
+const fold fold_smaller = {INFINITY, smaller_f, NULL};
+
+double fold_step(const fold *how, sn_dtype dtype, double acc, double x) {
+  if (dtype_is_int(dtype) && how->i)
+    return wrap_int(dtype, how->i((int64_t)acc, (int64_t)x));
+  return how->f(acc, x);
+}
+
+void ref_fold(ref_ctx *c, const sn_ints *axes, const fold *how) {
+  const ref_tensor *x = &c->in[0];
   ref_tensor *y = &c->out[0];
   reduce_walk w;
-  reduce_walk_start(&w, &c->in[0], axes);
+  reduce_walk_start(&w, x, axes);
   for (int64_t i = 0; i < y->count; i++)
-    y->data[i] = start;
-  for (int64_t i = 0; i < c->in[0].count; i++) {
+    y->data[i] = how->start;
+  for (int64_t i = 0; i < x->count; i++) {
     int64_t at = reduce_walk_next(&w);
-    y->data[at] = f(y->data[at], c->in[0].data[i]);
+    y->data[at] = fold_step(how, x->dtype, y->data[at], x->data[i]);
   }
+}
+
+void ref_scan(ref_ctx *c, int64_t axis, bool exclusive, bool reverse, const fold *how) {
+  const ref_tensor *x = &c->in[0];
+  axis_view v = ref_axis(x, axis);
+  for (int64_t row = 0; row < v.outer * v.inner; row++) {
+    int64_t start = row / v.inner * v.n * v.inner + row % v.inner;
+    double acc = how->start;
+    for (int64_t k = 0; k < v.n; k++) {
+      int64_t at = start + (reverse ? v.n - 1 - k : k) * v.inner;
+      double next = fold_step(how, x->dtype, acc, x->data[at]);
+      c->out[0].data[at] = exclusive ? acc : next;
+      acc = next;
+    }
+  }
+}
+
+sn_status ref_nonempty(ref_ctx *c, const sn_ints *axes) {
+  reduce_walk w;
+  reduce_walk_start(&w, &c->in[0], axes);
+  if (w.count > 0 || c->out[0].count == 0)
+    return SN_OK;
+  return ref_fail(c, SN_ERR_INVALID,
+                  "has no value over nothing: a reduced axis has size 0 under these symbol values");
+}
+
+/* --- grad and decompose --- */
+
+static void choose_axes(sn_shape shape, sn_ints axes, bool *chosen) {
+  for (int d = 0; d < shape.rank; d++)
+    chosen[d] = axes.n == 0;
+  for (int i = 0; i < axes.n; i++)
+    chosen[resolve_axis(axes.v[i], shape.rank)] = true;
+}
+
+sn_dim build_reduced_count(build_ctx *c, sn_shape shape, sn_ints axes) {
+  sn_shape reduced = {0};
+  bool chosen[SN_MAX_RANK];
+  choose_axes(shape, axes, chosen);
+  for (int d = 0; d < shape.rank; d++)
+    if (chosen[d])
+      reduced.dim[reduced.rank++] = shape.dim[d];
+  return dim_count(c->graph, reduced);
+}
+
+sn_value build_dropdims(build_ctx *c, sn_value kept, sn_ints axes, bool keepdims) {
+  sn_shape shape = build_shape(c, kept), dropped = {0};
+  bool chosen[SN_MAX_RANK];
+  choose_axes(shape, axes, chosen);
+  for (int d = 0; d < shape.rank; d++)
+    if (!chosen[d])
+      dropped.dim[dropped.rank++] = shape.dim[d];
+  return keepdims ? kept : sn_reshape(c->graph, kept, dropped);
+}
+
+sn_value build_max_or_lowest(build_ctx *c, sn_value x, sn_ints axes) {
+  sn_type t = sn_value_type(c->graph, x);
+  sn_ints before = {.n = t.shape.rank}, after = {.n = t.shape.rank};
+  bool chosen[SN_MAX_RANK], nothing = false, maybe = false;
+  choose_axes(t.shape, axes, chosen);
+  for (int d = 0; d < t.shape.rank; d++) {
+    int64_t lo, hi;
+    dim_range(c->graph, t.shape.dim[d], &lo, &hi);
+    nothing = nothing || (chosen[d] && hi == 0);
+    after.v[d] = chosen[d] && lo <= 0;
+    maybe = maybe || after.v[d];
+    t.shape.dim[d] = chosen[d] ? 1 : t.shape.dim[d];
+  }
+  if (nothing)
+    return sn_full(c->graph, t.dtype, t.shape, -INFINITY);
+  if (maybe) /* a symbol that may be 0: one more element that never wins */
+    x = sn_pad(c->graph, x, before, after, SN_PAD_CONSTANT, -INFINITY);
+  return sn_max(c->graph, x, axes, true);
 }

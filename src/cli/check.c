@@ -1,0 +1,324 @@
+/* sinew check: a model folder against numbers that another engine computed: loss, logits, the norm of every
+ * gradient, and the greedy continuation, recomputed and through the KV cache. */
+#include "cli/cli.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double LOSS_TOLERANCE = 1e-6, LOGIT_TOLERANCE = 5e-5, GRADIENT_TOLERANCE = 1e-4,
+                    CACHE_TOLERANCE = 2e-5;
+
+typedef struct check_args {
+  const char *folder, *golden, *device;
+} check_args;
+
+static const cli_option options[] = {
+    {NULL, "MODEL_DIR", CLI_TEXT, offsetof(check_args, folder), true,
+     "a folder with config.json and safetensors"},
+    {NULL, "GOLDEN.json", CLI_TEXT, offsetof(check_args, golden), true, "the expected numbers"},
+    {"--device", "D", CLI_TEXT, offsetof(check_args, device), false, "where to run; default auto"},
+    {NULL, NULL, CLI_FLAG, 0, false, NULL}};
+
+typedef struct check {
+  const cli_command *self;
+  const check_args *args;
+  sn_ctx *ctx;
+  sn_model *model;
+  sn_store *store;
+  sn_json_doc *doc;
+  const sn_json *golden;
+  int64_t batch, length, vocab;
+  int32_t *ids, *labels;
+  sn_graph *graph;
+  sn_session *session;
+  int failures;
+} check;
+
+#define TRY(x)                \
+  do {                        \
+    sn_status status_ = (x);  \
+    if (status_ != SN_OK)     \
+      return status_;         \
+  } while (0)
+
+static void report(check *c, bool ok, const char *what, const char *text) {
+  printf("%-4s %-10s %s\n", ok ? "ok" : "FAIL", what, text);
+  c->failures += !ok;
+}
+
+/* --- the golden file --- */
+
+static sn_status bad_golden(check *c, const char *key) {
+  return sn_ctx_fail(c->ctx, SN_ERR_FORMAT, "%s: \"%s\" is missing or not as expected",
+                     c->args->golden, key);
+}
+
+/* A [batch, length] table of ids. */
+static sn_status read_ids(check *c, const char *key, int32_t **out) {
+  const sn_json *rows = sn_json_get(c->golden, key);
+  int64_t batch = (int64_t)sn_json_size(rows);
+  int64_t length = (int64_t)sn_json_size(sn_json_at(rows, 0));
+  if (batch == 0 || length == 0 || (c->batch && (batch != c->batch || length != c->length)))
+    return bad_golden(c, key);
+  c->batch = batch;
+  c->length = length;
+  *out = calloc((size_t)(batch * length), sizeof **out);
+  if (!*out)
+    return sn_ctx_fail(c->ctx, SN_ERR_NO_MEMORY, "out of memory");
+  for (int64_t i = 0; i < batch * length; i++) {
+    const sn_json *row = sn_json_at(rows, (size_t)(i / length));
+    int64_t id;
+    if ((int64_t)sn_json_size(row) != length ||
+        !sn_json_int(sn_json_at(row, (size_t)(i % length)), &id) || id < 0 || id >= c->vocab)
+      return bad_golden(c, key);
+    (*out)[i] = (int32_t)id;
+  }
+  return SN_OK;
+}
+
+static sn_status open_all(check *c) {
+  TRY(sn_model_open(c->ctx, c->args->folder, &c->model));
+  TRY(sn_store_create(c->ctx, &c->store));
+  TRY(sn_model_load(c->model, c->store, c->args->folder));
+  c->vocab = sn_model_get_config(c->model)->vocab;
+  TRY(sn_json_parse_file(c->ctx, c->args->golden, &c->doc));
+  c->golden = sn_json_root(c->doc);
+  TRY(read_ids(c, "input_ids", &c->ids));
+  return read_ids(c, "labels", &c->labels);
+}
+
+/* --- loss, logits, gradients: one graph, one run --- */
+
+static sn_status add_gradients(check *c, sn_value loss) {
+  size_t n = sn_model_weight_count(c->model);
+  sn_value *states = calloc(n, sizeof *states), *grads = calloc(n, sizeof *grads);
+  sn_status status = SN_ERR_NO_MEMORY;
+  if (states && grads) {
+    sn_graph_states(c->graph, states, (int)n);
+    status = sn_grad(c->graph, loss, states, (int)n, grads);
+  }
+  for (size_t i = 0; status == SN_OK && i < n; i++) {
+    char name[700];
+    snprintf(name, sizeof name, "gradient of %s", sn_value_name(c->graph, states[i]));
+    sn_output(c->graph, name, sn_l2_norm(c->graph, grads[i], SN_ALL_AXES, false));
+  }
+  free(states);
+  free(grads);
+  return status == SN_OK ? sn_graph_status(c->graph) : status;
+}
+
+static sn_status run_graph(check *c) {
+  TRY(sn_graph_create(c->ctx, &c->graph));
+  sn_graph *g = c->graph;
+  sn_shape shape = SN_SHAPE(c->batch, c->length);
+  sn_value ids = sn_input(g, "ids", SN_I32, shape), labels = sn_input(g, "labels", SN_I32, shape);
+  sn_value positions = sn_arange(g, SN_I32, c->length, 0, 1);
+  sn_value logits =
+      sn_model_logits(c->model, g, &(sn_model_inputs){.ids = ids, .positions = positions});
+  sn_value loss = sn_cross_entropy(g, logits, labels, -100, 0, SN_REDUCTION_MEAN);
+  sn_output(g, "logits", logits);
+  sn_output(g, "loss", loss);
+  TRY(sn_graph_status(g));
+  TRY(add_gradients(c, loss));
+  sn_session_options o = {.device = c->args->device};
+  TRY(sn_session_create(g, c->store, &o, &c->session));
+  size_t size = (size_t)(c->batch * c->length) * sizeof(int32_t);
+  TRY(sn_session_write(c->session, "ids", c->ids, size));
+  TRY(sn_session_write(c->session, "labels", c->labels, size));
+  return sn_session_run(c->session);
+}
+
+static sn_status check_loss(check *c) {
+  float loss;
+  double golden;
+  char text[160];
+  TRY(sn_session_read(c->session, "loss", &loss, sizeof loss));
+  if (!sn_json_number(sn_json_get(c->golden, "loss"), &golden))
+    return bad_golden(c, "loss");
+  double error = fabs((double)loss - golden) / fabs(golden);
+  snprintf(text, sizeof text, "%.9g, golden %.9g, relative error %.2g (at most %g)", (double)loss,
+           golden, error, LOSS_TOLERANCE);
+  report(c, error <= LOSS_TOLERANCE, "loss", text);
+  return SN_OK;
+}
+
+/* Largest |logit - golden| of one row; the row must be complete. */
+static sn_status compare_row(check *c, const float *logits, const sn_json *row, const char *key,
+                             double *worst) {
+  if ((int64_t)sn_json_size(row) != c->vocab)
+    return bad_golden(c, key);
+  for (int64_t v = 0; v < c->vocab; v++) {
+    double golden, error = NAN;
+    if (sn_json_number(sn_json_at(row, (size_t)v), &golden))
+      error = fabs((double)logits[v] - golden);
+    if (!(error <= *worst))
+      *worst = error;
+  }
+  return SN_OK;
+}
+
+static sn_status compare_logits(check *c, const float *logits, double *worst, double *l2_error) {
+  const sn_json *last = sn_json_get(c->golden, "logits_last");
+  double sum = 0, golden;
+  for (int64_t b = 0; b < c->batch; b++)
+    TRY(compare_row(c, logits + ((b + 1) * c->length - 1) * c->vocab, sn_json_at(last, (size_t)b),
+                    "logits_last", worst));
+  if (c->length < 12)
+    return bad_golden(c, "logits_mid");
+  TRY(compare_row(c, logits + 11 * c->vocab, sn_json_get(c->golden, "logits_mid"), "logits_mid",
+                  worst));
+  for (int64_t i = 0; i < c->batch * c->length * c->vocab; i++)
+    sum += (double)logits[i] * (double)logits[i];
+  if (!sn_json_number(sn_json_get(c->golden, "logits_l2"), &golden))
+    return bad_golden(c, "logits_l2");
+  *l2_error = fabs(sqrt(sum) - golden) / golden;
+  return SN_OK;
+}
+
+static sn_status check_logits(check *c) {
+  size_t size = (size_t)(c->batch * c->length * c->vocab) * sizeof(float);
+  float *logits = malloc(size);
+  double worst = 0, l2_error = 0;
+  char text[160];
+  sn_status status = logits ? sn_session_read(c->session, "logits", logits, size) : SN_ERR_NO_MEMORY;
+  if (status == SN_OK)
+    status = compare_logits(c, logits, &worst, &l2_error);
+  free(logits);
+  TRY(status);
+  snprintf(text, sizeof text, "worst error %.2g (at most %g), norm of all within %.2g", worst,
+           LOGIT_TOLERANCE, l2_error);
+  report(c, worst <= LOGIT_TOLERANCE && l2_error <= LOGIT_TOLERANCE, "logits", text);
+  return SN_OK;
+}
+
+static sn_status check_gradients(check *c) {
+  const sn_json *norms = sn_json_get(c->golden, "grad_l2");
+  const char *worst_name = "-";
+  double worst = 0;
+  char text[900];
+  size_t n = sn_json_size(norms);
+  if (n == 0 || n != sn_model_weight_count(c->model))
+    return bad_golden(c, "grad_l2");
+  for (size_t i = 0; i < n; i++) {
+    const sn_json *member = sn_json_at(norms, i);
+    const char *key = sn_json_key(member, NULL);
+    double golden;
+    float norm;
+    if (!key || !sn_json_number(member, &golden))
+      return bad_golden(c, "grad_l2");
+    snprintf(text, sizeof text, "gradient of %.600s", key);
+    TRY(sn_session_read(c->session, text, &norm, sizeof norm));
+    double error = fabs((double)norm - golden) / fmax(fabs(golden), 1e-30);
+    if (!(error <= worst)) {
+      worst = error;
+      worst_name = key;
+    }
+  }
+  snprintf(text, sizeof text, "%zu norms, worst relative error %.2g (at most %g) at %.600s", n, worst,
+           GRADIENT_TOLERANCE, worst_name);
+  report(c, worst <= GRADIENT_TOLERANCE, "gradients", text);
+  return SN_OK;
+}
+
+/* --- greedy continuation --- */
+
+enum { PROMPT = 8 };
+
+typedef struct greedy {
+  sn_generator *generator[2]; /* recomputed, cached */
+  int equal[2];
+  double worst; /* difference between the logits of the two */
+  float *logits[2];
+} greedy;
+
+static sn_status greedy_step(check *c, greedy *r, const int32_t *prompt, size_t n, int64_t golden) {
+  size_t vocab = (size_t)c->vocab;
+  for (int k = 0; k < 2; k++) {
+    int32_t id;
+    TRY(sn_generator_next(r->generator[k], prompt, n, &id));
+    TRY(sn_generator_logits(r->generator[k], r->logits[k], vocab));
+    r->equal[k] += id == golden;
+  }
+  for (size_t v = 0; v < vocab; v++) {
+    double d = fabs((double)r->logits[0][v] - (double)r->logits[1][v]);
+    if (!(d <= r->worst))
+      r->worst = d;
+  }
+  return SN_OK;
+}
+
+static sn_status run_greedy(check *c, greedy *r, const sn_json *sequence) {
+  int64_t n = (int64_t)sn_json_size(sequence);
+  for (int k = 0; k < 2; k++) {
+    sn_generate_options o = {.recompute = k == 0, .capacity = n, .device = c->args->device};
+    r->logits[k] = calloc((size_t)c->vocab, sizeof(float));
+    if (!r->logits[k])
+      return sn_ctx_fail(c->ctx, SN_ERR_NO_MEMORY, "out of memory");
+    TRY(sn_generator_create(c->model, c->store, &o, &r->generator[k]));
+  }
+  for (int64_t i = PROMPT; i < n; i++) {
+    int64_t golden;
+    if (!sn_json_int(sn_json_at(sequence, (size_t)i), &golden))
+      return bad_golden(c, "greedy_from_8");
+    TRY(greedy_step(c, r, c->ids, i == PROMPT ? PROMPT : 0, golden));
+  }
+  return SN_OK;
+}
+
+static sn_status check_greedy(check *c) {
+  const sn_json *sequence = sn_json_get(c->golden, "greedy_from_8");
+  int n = (int)sn_json_size(sequence) - PROMPT;
+  greedy r = {{NULL, NULL}, {0, 0}, 0, {NULL, NULL}};
+  char text[160];
+  if (n <= 0 || c->length < PROMPT)
+    return bad_golden(c, "greedy_from_8");
+  sn_status status = run_greedy(c, &r, sequence);
+  for (int k = 0; k < 2; k++) {
+    sn_generator_destroy(r.generator[k]);
+    free(r.logits[k]);
+  }
+  TRY(status);
+  snprintf(text, sizeof text, "%d of %d tokens recomputed, %d of %d through the cache", r.equal[0], n,
+           r.equal[1], n);
+  report(c, r.equal[0] == n && r.equal[1] == n, "greedy", text);
+  snprintf(text, sizeof text, "logits with and without it differ by at most %.2g (at most %g)",
+           r.worst, CACHE_TOLERANCE);
+  report(c, r.worst <= CACHE_TOLERANCE, "cache", text);
+  return SN_OK;
+}
+
+static sn_status run_checks(check *c) {
+  TRY(open_all(c));
+  TRY(run_graph(c));
+  TRY(check_loss(c));
+  TRY(check_logits(c));
+  TRY(check_gradients(c));
+  return check_greedy(c);
+}
+
+static int run(const cli_command *self, int argc, char **argv) {
+  check_args args = {0};
+  if (!cli_parse(self, argc, argv, &args))
+    return CLI_USAGE;
+  check c = {.self = self, .args = &args};
+  if (sn_ctx_create(NULL, &c.ctx) != SN_OK)
+    return cli_error(self, "out of memory");
+  int code = run_checks(&c) == SN_OK ? CLI_OK : cli_fail(self, c.ctx);
+  sn_session_destroy(c.session);
+  sn_graph_destroy(c.graph);
+  sn_json_destroy(c.doc);
+  sn_store_destroy(c.store);
+  sn_model_destroy(c.model);
+  free(c.ids);
+  free(c.labels);
+  sn_ctx_destroy(c.ctx);
+  return c.failures ? CLI_FAILED : code;
+}
+
+const cli_command cli_check = {
+    "check", "compare a model with golden numbers from another engine", options,
+    "Compares loss, logits, the norm of every gradient and the greedy tokens, both recomputed and\n"
+    "through the KV cache; prints the worst of each; exits with 1 beyond tolerance.",
+    run};

@@ -1,0 +1,47 @@
+/* The command: a table of subcommands, each with a table of options that parsing and help both read.
+ *
+ * Exit codes: 0 done, 1 failed (a message on stderr says why), 2 wrong usage. Results go to stdout,
+ * progress and messages to stderr. */
+#ifndef SINEW_CLI_CLI_H
+#define SINEW_CLI_CLI_H
+
+#include <sinew/sinew.h>
+
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+
+typedef enum cli_kind { CLI_FLAG, CLI_INT, CLI_REAL, CLI_TEXT } cli_kind;
+
+/* bool, int64_t, double or const char * at `offset` of the command's argument struct. */
+typedef struct cli_option {
+  const char *name; /* "--temp"; NULL for a positional argument */
+  const char *value; /* what help calls it: "T"; NULL for a flag */
+  cli_kind kind;
+  size_t offset;
+  bool required;
+  const char *help;
+} cli_option;
+
+typedef struct cli_command {
+  const char *name, *summary;
+  const cli_option *options; /* ended by a row with kind CLI_FLAG and help NULL */
+  const char *details;       /* a paragraph more; may be NULL */
+  int (*run)(const struct cli_command *self, int argc, char **argv);
+} cli_command;
+
+extern const cli_command cli_help, cli_devices, cli_demo, cli_generate, cli_check;
+/* All commands, NULL at the end. */
+extern const cli_command *const cli_commands[];
+
+/* Fills `args` (defaults already in it). False after a message: return CLI_USAGE. */
+bool cli_parse(const cli_command *self, int argc, char **argv, void *args);
+void cli_print_help(const cli_command *command);
+
+/* "sinew check: <message of the context>" on stderr; returns CLI_FAILED. */
+int cli_fail(const cli_command *self, const sn_ctx *ctx);
+/* The same with words of its own. */
+int cli_error(const cli_command *self, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Parses "1,2,3" into ids; -1 after a message. */
+int64_t cli_parse_ids(const cli_command *self, const char *text, int32_t *ids, int64_t capacity);
+
+#endif

@@ -1,0 +1,214 @@
+/* Generation from ids. One graph: the new ids run through the model, the last row's logits are drawn from.
+ * With a cache it sees only the ids that are new; without one, the whole sequence every time. The weights
+ * are the shared store's, read anew in each run; cache and random key are in a store of the generator's
+ * own, so that generators do not disturb each other or a checkpoint. */
+#include <sinew/compose.h>
+#include <sinew/model.h>
+#include <string.h>
+
+struct sn_generator {
+  sn_ctx *ctx;
+  int64_t capacity, vocab;
+  bool recompute;
+  sn_graph *graph;
+  sn_store *local;
+  sn_session *session;
+  int32_t *ids; /* the sequence so far, capacity entries */
+  int64_t n;
+  int64_t fed; /* of them already in the cache */
+  bool full;   /* the last id drawn had no room */
+};
+
+typedef struct generator_graph {
+  sn_graph *g;
+  const sn_generate_options *options;
+  sn_dim tokens;
+  sn_value key;
+} generator_graph;
+
+/* i32 [1] drawn from the last row. */
+static sn_value draw(const generator_graph *b, sn_value last) {
+  const sn_generate_options *o = b->options;
+  double penalty = o->repetition_penalty == 0 ? 1 : o->repetition_penalty;
+  sn_value history = SN_NONE;
+  if (penalty != 1)
+    history = sn_input(b->g, "history", SN_I32, SN_SHAPE(1, sn_symbol(b->g, "seen", 1 << 24)));
+  return sn_sample(b->g, last, b->key, history, o->temperature, o->top_k,
+                   o->top_p == 0 ? 1 : o->top_p, o->min_p, penalty, SN_AUTO);
+}
+
+static sn_status build(sn_generator *gen, const sn_model *model, const sn_generate_options *o) {
+  sn_graph *g = gen->graph;
+  generator_graph b = {.g = g, .options = o};
+  b.tokens = sn_symbol(g, "tokens", gen->capacity);
+  b.key = sn_random_key(g, "generator.key");
+  sn_model_inputs in = {.ids = sn_input(g, "ids", SN_I32, SN_SHAPE(1, b.tokens)),
+                        .positions = sn_input(g, "positions", SN_I32, SN_SHAPE(b.tokens))};
+  if (!gen->recompute) {
+    in.batch = 1;
+    in.capacity = gen->capacity;
+    in.start = sn_input(g, "start", SN_I32, SN_SCALAR);
+    in.kv_length = sn_input(g, "kv_length", SN_I32, SN_SHAPE(1));
+  }
+  sn_value logits = sn_model_logits(model, g, &in);
+  sn_value last = sn_slice(g, logits, 1, sn_dim_sub(g, b.tokens, 1), b.tokens, 1);
+  last = sn_reshape(g, last, SN_SHAPE(1, gen->vocab));
+  sn_output(g, "logits", last);
+  sn_output(g, "next", draw(&b, last));
+  return sn_graph_status(g);
+}
+
+/* What the graph reads and the shared store lacks is the generator's own. */
+static sn_status add_local(sn_generator *gen, sn_store *store, uint64_t seed) {
+  int n = sn_graph_states(gen->graph, NULL, 0);
+  size_t size = (size_t)n * sizeof(sn_value);
+  sn_value *states = sn_ctx_alloc(gen->ctx, size);
+  sn_status status = states ? SN_OK : SN_ERR_NO_MEMORY;
+  if (states)
+    sn_graph_states(gen->graph, states, n);
+  for (int i = 0; i < n && status == SN_OK; i++) {
+    const char *name = sn_value_name(gen->graph, states[i]);
+    if (!sn_store_has(store, name))
+      status = sn_store_add(gen->local, name, sn_value_type(gen->graph, states[i]), NULL);
+  }
+  sn_ctx_free(gen->ctx, states, size);
+  int32_t key[3] = {(int32_t)(uint32_t)seed, (int32_t)(uint32_t)(seed >> 32), 0};
+  if (status == SN_OK)
+    status = sn_store_write(gen->local, "generator.key", key, sizeof key);
+  return status;
+}
+
+static sn_status prepare(sn_generator *gen, const sn_model *model, sn_store *store,
+                         const sn_generate_options *o) {
+  sn_status status = sn_graph_create(gen->ctx, &gen->graph);
+  if (status == SN_OK)
+    status = sn_store_create(gen->ctx, &gen->local);
+  if (status == SN_OK)
+    status = build(gen, model, o);
+  if (status == SN_OK)
+    status = add_local(gen, store, o->seed);
+  sn_session_options session = {.device = o->device, .local = gen->local};
+  if (status == SN_OK)
+    status = sn_session_create(gen->graph, store, &session, &gen->session);
+  return status;
+}
+
+static sn_status check_options(sn_ctx *ctx, const sn_generate_options *o, int64_t longest) {
+  if (o->capacity < 0 || o->capacity > longest)
+    return sn_ctx_fail(ctx, SN_ERR_INVALID, "generate: capacity must lie in 0 … %lld, got %lld",
+                       (long long)longest, (long long)o->capacity);
+  if (!(o->temperature >= 0) || !(o->top_p >= 0 && o->top_p <= 1) || o->top_k < 0)
+    return sn_ctx_fail(ctx, SN_ERR_INVALID,
+                       "generate: temperature and top_k must not be negative, top_p in 0 … 1");
+  return SN_OK;
+}
+
+sn_status sn_generator_create(const sn_model *model, sn_store *store,
+                              const sn_generate_options *options, sn_generator **out_generator) {
+  const sn_model_config *config = sn_model_get_config(model);
+  sn_ctx *ctx = sn_model_ctx(model);
+  *out_generator = NULL;
+  sn_status status = check_options(ctx, options, config->max_length);
+  if (status != SN_OK)
+    return status;
+  sn_generator *gen = sn_ctx_alloc(ctx, sizeof *gen);
+  if (!gen)
+    return SN_ERR_NO_MEMORY;
+  gen->ctx = ctx;
+  gen->capacity = options->capacity ? options->capacity : config->max_length;
+  gen->vocab = config->vocab;
+  gen->recompute = options->recompute;
+  gen->ids = sn_ctx_alloc(ctx, (size_t)gen->capacity * sizeof *gen->ids);
+  status = gen->ids ? prepare(gen, model, store, options) : SN_ERR_NO_MEMORY;
+  if (status == SN_OK)
+    *out_generator = gen;
+  else
+    sn_generator_destroy(gen);
+  return status;
+}
+
+void sn_generator_destroy(sn_generator *gen) {
+  if (!gen)
+    return;
+  sn_ctx *ctx = gen->ctx;
+  sn_session_destroy(gen->session);
+  sn_store_destroy(gen->local);
+  sn_graph_destroy(gen->graph);
+  sn_ctx_free(ctx, gen->ids, (size_t)gen->capacity * sizeof *gen->ids);
+  sn_ctx_free(ctx, gen, sizeof *gen);
+}
+
+static sn_status append(sn_generator *gen, const int32_t *ids, size_t n) {
+  if ((int64_t)n > gen->capacity - gen->n)
+    return sn_ctx_fail(gen->ctx, SN_ERR_INVALID,
+                       "generate: %lld ids and %zu more exceed the room for %lld",
+                       (long long)gen->n, n, (long long)gen->capacity);
+  for (size_t i = 0; i < n; i++)
+    if (ids[i] < 0 || ids[i] >= gen->vocab)
+      return sn_ctx_fail(gen->ctx, SN_ERR_INVALID, "generate: id %d is outside of 0 … %lld", ids[i],
+                         (long long)gen->vocab - 1);
+  if (n)
+    memcpy(gen->ids + gen->n, ids, n * sizeof *ids);
+  gen->n += (int64_t)n;
+  return SN_OK;
+}
+
+/* Writes the inputs for rows from … n-1. */
+static sn_status feed(sn_generator *gen, int64_t from) {
+  int64_t n = gen->n - from;
+  size_t size = (size_t)n * sizeof(int32_t);
+  int32_t *positions = sn_ctx_alloc(gen->ctx, size);
+  if (!positions)
+    return SN_ERR_NO_MEMORY;
+  for (int64_t i = 0; i < n; i++)
+    positions[i] = (int32_t)(from + i);
+  int32_t start = (int32_t)from, length = (int32_t)gen->n;
+  sn_session *s = gen->session;
+  sn_status status = sn_session_bind(s, "tokens", n);
+  if (status == SN_OK)
+    status = sn_session_write(s, "ids", gen->ids + from, size);
+  if (status == SN_OK)
+    status = sn_session_write(s, "positions", positions, size);
+  if (status == SN_OK && !gen->recompute)
+    status = sn_session_write(s, "start", &start, sizeof start);
+  if (status == SN_OK && !gen->recompute)
+    status = sn_session_write(s, "kv_length", &length, sizeof length);
+  if (status == SN_OK && sn_session_find_input(s, "history") >= 0) {
+    status = sn_session_bind(s, "seen", gen->n);
+    if (status == SN_OK)
+      status = sn_session_write(s, "history", gen->ids, (size_t)gen->n * sizeof *gen->ids);
+  }
+  sn_ctx_free(gen->ctx, positions, size);
+  return status;
+}
+
+sn_status sn_generator_next(sn_generator *gen, const int32_t *ids, size_t n, int32_t *out_id) {
+  int64_t before = gen->n;
+  *out_id = -1;
+  sn_status status = append(gen, ids, n);
+  if (status != SN_OK)
+    return status;
+  if (gen->n == 0)
+    return sn_ctx_fail(gen->ctx, SN_ERR_INVALID, "generate: the prompt is empty");
+  if (gen->full)
+    return sn_ctx_fail(gen->ctx, SN_ERR_INVALID, "generate: the room for %lld ids is used up",
+                       (long long)gen->capacity);
+  status = feed(gen, gen->recompute ? 0 : gen->fed);
+  if (status == SN_OK)
+    status = sn_session_run(gen->session);
+  if (status == SN_OK)
+    status = sn_session_read(gen->session, "next", out_id, sizeof *out_id);
+  if (status != SN_OK) {
+    gen->n = before;
+    return status;
+  }
+  gen->fed = gen->recompute ? 0 : gen->n;
+  gen->full = gen->n == gen->capacity;
+  if (!gen->full)
+    gen->ids[gen->n++] = *out_id;
+  return SN_OK;
+}
+
+sn_status sn_generator_logits(sn_generator *gen, float *out_logits, size_t n) {
+  return sn_session_read(gen->session, "logits", out_logits, n * sizeof *out_logits);
+}

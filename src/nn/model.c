@@ -1,0 +1,143 @@
+/* Models: a configuration, the names of its weights, and the graphs that it builds. */
+#include "nn/model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+sn_value sn_model_logits(const sn_model *m, sn_graph *g, const sn_model_inputs *in) {
+  nn_build b = {.config = &m->config, .g = g, .in = in};
+  b.shape = sn_value_type(g, in->ids).shape;
+  sn_value logits = m->config.family == SN_MODEL_GPT2 ? nn_gpt2(&b) : nn_llama(&b);
+  return sn_label(g, logits, "logits");
+}
+
+static void free_names(sn_model *m) {
+  for (size_t i = 0; m->names && i < m->n_names; i++)
+    if (m->names[i])
+      sn_ctx_free(m->ctx, m->names[i], strlen(m->names[i]) + 1);
+  sn_ctx_free(m->ctx, m->names, m->n_names * sizeof *m->names);
+}
+
+void sn_model_destroy(sn_model *m) {
+  if (!m)
+    return;
+  sn_ctx *ctx = m->ctx;
+  free_names(m);
+  sn_ctx_free(ctx, m, sizeof *m);
+}
+
+/* A graph of the model for one row of one id: what it reads is what it weighs. */
+static sn_status weight_graph(const sn_model *m, sn_graph **out) {
+  sn_status status = sn_graph_create(m->ctx, out);
+  if (status != SN_OK)
+    return status;
+  sn_value ids = sn_input(*out, "ids", SN_I32, SN_SHAPE(1, 1));
+  sn_value positions = sn_input(*out, "positions", SN_I32, SN_SHAPE(1));
+  sn_output(*out, "logits",
+            sn_model_logits(m, *out, &(sn_model_inputs){.ids = ids, .positions = positions}));
+  status = sn_graph_status(*out);
+  if (status != SN_OK) {
+    sn_graph_destroy(*out);
+    *out = NULL;
+  }
+  return status;
+}
+
+static sn_status copy_names(sn_model *m, const sn_graph *g, const sn_value *states) {
+  for (size_t i = 0; i < m->n_names; i++) {
+    const char *name = sn_value_name(g, states[i]);
+    m->names[i] = sn_ctx_alloc(m->ctx, strlen(name) + 1);
+    if (!m->names[i])
+      return SN_ERR_NO_MEMORY;
+    memcpy(m->names[i], name, strlen(name) + 1);
+  }
+  return SN_OK;
+}
+
+static sn_status collect_names(sn_model *m) {
+  sn_graph *g;
+  sn_status status = weight_graph(m, &g);
+  if (status != SN_OK)
+    return status;
+  size_t n = (size_t)sn_graph_states(g, NULL, 0);
+  sn_value *states = sn_ctx_alloc(m->ctx, n * sizeof *states);
+  m->names = sn_ctx_alloc(m->ctx, n * sizeof *m->names);
+  if (states && m->names) {
+    m->n_names = n;
+    sn_graph_states(g, states, (int)n);
+    status = copy_names(m, g, states);
+  } else {
+    status = SN_ERR_NO_MEMORY;
+    sn_ctx_free(m->ctx, m->names, n * sizeof *m->names);
+    m->names = NULL;
+  }
+  sn_ctx_free(m->ctx, states, n * sizeof *states);
+  sn_graph_destroy(g);
+  return status;
+}
+
+sn_status sn_model_create(sn_ctx *ctx, const sn_model_config *config, sn_model **out_model) {
+  *out_model = NULL;
+  sn_model *m = sn_ctx_alloc(ctx, sizeof *m);
+  if (!m)
+    return SN_ERR_NO_MEMORY;
+  m->ctx = ctx;
+  m->config = *config;
+  sn_status status = nn_config_finish(ctx, &m->config);
+  if (status == SN_OK)
+    status = collect_names(m);
+  if (status == SN_OK)
+    *out_model = m;
+  else
+    sn_model_destroy(m);
+  return status;
+}
+
+sn_status sn_model_open(sn_ctx *ctx, const char *folder, sn_model **out_model) {
+  char path[4096];
+  sn_json_doc *doc;
+  sn_model_config *config;
+  *out_model = NULL;
+  int n = snprintf(path, sizeof path, "%s/config.json", folder);
+  if (n < 0 || (size_t)n >= sizeof path)
+    return sn_ctx_fail(ctx, SN_ERR_INVALID, "model: the path is too long");
+  sn_status status = sn_json_parse_file(ctx, path, &doc);
+  if (status != SN_OK)
+    return status;
+  config = sn_ctx_alloc(ctx, sizeof *config);
+  status = config ? nn_config_read(ctx, sn_json_root(doc), config) : SN_ERR_NO_MEMORY;
+  if (status == SN_OK)
+    status = sn_model_create(ctx, config, out_model);
+  sn_ctx_free(ctx, config, sizeof *config);
+  sn_json_destroy(doc);
+  return status == SN_OK ? status : sn_ctx_within(ctx, status, "%s", path);
+}
+
+sn_ctx *sn_model_ctx(const sn_model *m) { return m->ctx; }
+const sn_model_config *sn_model_get_config(const sn_model *m) { return &m->config; }
+size_t sn_model_weight_count(const sn_model *m) { return m->n_names; }
+const char *const *sn_model_weight_names(const sn_model *m) {
+  return (const char *const *)m->names;
+}
+
+sn_status sn_model_init(const sn_model *m, sn_store *store, uint64_t seed) {
+  sn_graph *g;
+  sn_status status = weight_graph(m, &g);
+  if (status == SN_OK) {
+    status = sn_store_init(store, g, seed);
+    sn_graph_destroy(g);
+  }
+  return status;
+}
+
+sn_status sn_model_load(const sn_model *m, sn_store *store, const char *folder) {
+  sn_safetensors *file;
+  sn_status status = sn_safetensors_open_model(m->ctx, folder, &file);
+  if (status != SN_OK)
+    return status;
+  status = sn_model_init(m, store, 0);
+  if (status == SN_OK)
+    status = sn_store_load_weights(store, (const char *const *)m->names, m->n_names, file);
+  sn_safetensors_close(file);
+  return status == SN_OK ? status : sn_ctx_within(m->ctx, status, "%s", folder);
+}

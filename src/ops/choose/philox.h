@@ -1,0 +1,71 @@
+/* The random numbers of Sinew: Philox4x32-10, a function from (key, counter) to four 32-bit words, and how ops
+ * use it. Nothing is carried from draw to draw, so every device computes any element on its own and gets the
+ * same words.
+ *
+ * Layout. An op's `key` argument is i32 [3] (seed low, seed high, counter), its `stream` an attribute:
+ *   Philox key      = { seed low, seed high }
+ *   Philox counter  = { block low, block high, counter, stream }
+ * where block is a 64-bit index within the op's result. Word w of the stream is word w % 4 of block w / 4.
+ * The caller adds 1 to the counter for each run; the graph gives each random op a stream of its own.
+ *
+ * Element e, row-major over the result (for dropout: over x; for sample: over the rows), is made from
+ *   bits24(w) = w >> 8, 0 … 2^24-1, and stands for u = bits24 * 2^-24 in [0, 1):
+ *   uniform      u of word e; x = lo + u * (hi - lo): lo and hi are rounded to the result's dtype first, then
+ *                difference, product and sum are each rounded to f32 (no fused multiply-add), then to the
+ *                dtype; a result that is not below hi becomes the largest value of the dtype below hi
+ *   bernoulli    bits24 of word e < T, with T = ceil(p * 2^24), that is u < p
+ *   dropout      dropped where bernoulli of the same key, stream and p is true
+ *   randint      n = hi - lo; (a * 2^32 + b) * n >> 64 with a = word 2e, b = word 2e + 1; then + lo. The
+ *                probabilities of two results differ by less than 2^-64
+ *   permutation  result j is the index of the j-th smallest of the words 0 … n-1; ties by lowest index
+ *   normal       elements e = 2k and 2k+1 share words 2k and 2k+1: a = (bits24 of word 2k + 1) * 2^-24 in
+ *                (0, 1], t = bits24 of word 2k+1 * 2^-24, r = sqrt(-2 log(a)); element 2k is
+ *                r * cos(2 pi t), element 2k+1 is r * sin(2 pi t); then mean + std * that. Devices reduce t
+ *                exactly (to an eighth of a turn) before they multiply by pi, and log(a) from a - 1 near 1,
+ *                so that they agree within 2 ulp
+ *   sample       row e: word e, as w * 2^-32 (see sample.c)
+ */
+#ifndef SINEW_OPS_PHILOX_H
+#define SINEW_OPS_PHILOX_H
+
+#include <stdint.h>
+
+enum { PHILOX_ROUNDS = 10 };
+
+static inline void philox_round(const uint32_t key[2], uint32_t x[4]) {
+  uint64_t p = UINT64_C(0xD2511F53) * x[0], q = UINT64_C(0xCD9E8D57) * x[2];
+  uint32_t y0 = (uint32_t)(q >> 32) ^ x[1] ^ key[0], y2 = (uint32_t)(p >> 32) ^ x[3] ^ key[1];
+  x[0] = y0;
+  x[1] = (uint32_t)q;
+  x[2] = y2;
+  x[3] = (uint32_t)p;
+}
+
+/* Turns the counter in x into the four words. */
+static inline void philox(const uint32_t key[2], uint32_t x[4]) {
+  uint32_t k[2] = {key[0], key[1]};
+  for (int round = 0; round < PHILOX_ROUNDS; round++) {
+    philox_round(k, x);
+    k[0] += 0x9E3779B9;
+    k[1] += 0xBB67AE85;
+  }
+}
+
+/* One op's stream. */
+typedef struct rng {
+  uint32_t key[2], counter, stream;
+} rng;
+
+static inline uint32_t rng_word(const rng *r, uint64_t index) {
+  uint64_t block = index / 4;
+  uint32_t x[4] = {(uint32_t)block, (uint32_t)(block >> 32), r->counter, r->stream};
+  philox(r->key, x);
+  return x[index % 4];
+}
+
+static inline uint32_t rng_bits24(const rng *r, uint64_t index) { return rng_word(r, index) >> 8; }
+static inline double rng_unit(const rng *r, uint64_t index) {
+  return rng_bits24(r, index) * 0x1p-24;
+}
+
+#endif

@@ -1,0 +1,47 @@
+/* The store's body, for sessions. Whoever touches entries holds the lock.
+ *
+ * Invariants: entries are only ever added; an entry's data has exactly `size` bytes; a change of value
+ * counts the version up, all under the lock. Memory is the store's context's, and only the thread that
+ * owns that context adds entries; sessions of other contexts overwrite data in place. */
+#ifndef SINEW_RUN_STORE_H
+#define SINEW_RUN_STORE_H
+
+#include "ir/graph.h"
+
+#include <pthread.h>
+#include <sinew/store.h>
+
+typedef struct store_entry {
+  char *name;
+  sn_type type;
+  int64_t count;
+  size_t size;
+  uint64_t version;
+  void *data;
+} store_entry;
+
+struct sn_store {
+  sn_ctx *ctx;
+  pthread_mutex_t lock;
+  store_entry **entries;
+  int n, cap;
+  int *buckets; /* index + 1, open addressing; n_buckets is a power of two */
+  int n_buckets;
+};
+
+/* NULL when there is none. */
+store_entry *store_find(const sn_store *store, const char *name);
+/* The entry that a state node reads, checked against its type. Messages go to ctx, since a store may
+ * belong to another thread's context. */
+sn_status store_entry_of(const sn_store *store, sn_ctx *ctx, const sn_graph *g, const node *state,
+                         store_entry **out_entry) SN_MUST_USE;
+/* "f32[2, 3]" of a type in numbers. */
+enum { STORE_TYPE_TEXT = 256 };
+const char *store_type_text(sn_type type, char out[STORE_TYPE_TEXT]);
+/* Under the lock: adds a zeroed entry; takes back the entries from index n on. */
+sn_status store_add(sn_store *store, const char *name, sn_type type) SN_MUST_USE;
+void store_truncate(sn_store *store, int n);
+void store_lock(sn_store *store);
+void store_unlock(sn_store *store);
+
+#endif

@@ -1,0 +1,241 @@
+/* The trainer: gradients into one graph, updates into the same graph or, with accumulation, into a second
+ * one that runs every so many micro-batches. Every counter is state, so the store alone says where
+ * training stands; an update that is due but not made (the process failed in between) is made first. */
+#include <math.h>
+#include <sinew/train.h>
+#include <stdio.h>
+
+struct sn_trainer {
+  sn_ctx *ctx;
+  sn_store *store;
+  sn_trainer_options options;
+  int64_t accumulate;
+  sn_graph *update_graph; /* NULL when the step's graph updates too */
+  sn_session *step, *update;
+};
+
+typedef struct trainer_build {
+  sn_trainer *t;
+  sn_graph *g;
+  const sn_param *params;
+  sn_value *grads;
+  int n;
+} trainer_build;
+
+enum { GOOD_UPDATES = 2000 }; /* before the loss scale doubles */
+
+static sn_value counter(sn_graph *g, const char *name) {
+  return sn_state(g, name, SN_I32, SN_SCALAR, SN_INIT_ZEROS, 0);
+}
+
+static void count_up(sn_graph *g, sn_value state, sn_value where) {
+  sn_value next = sn_add(g, state, sn_scalar(g, SN_I32, 1));
+  sn_assign(g, state, where.id ? sn_where(g, where, next, state) : next);
+}
+
+static sn_value scale_state(sn_graph *g) {
+  return sn_state(g, "train.scale", SN_F32, SN_SCALAR, SN_INIT_ZEROS, 0);
+}
+
+/* Undoes the loss scale and watches it. Yields whether the gradients are finite. */
+static sn_value unscale(const trainer_build *b) {
+  sn_graph *g = b->g;
+  sn_value scale = scale_state(g), good = counter(g, "train.good");
+  for (int i = 0; i < b->n; i++)
+    b->grads[i] = sn_div(g, b->grads[i],
+                         sn_cast(g, scale, sn_value_type(g, b->grads[i]).dtype));
+  sn_value norm = sn_global_norm(g, b->grads, b->n);
+  sn_value finite = sn_logical_not(g, sn_logical_or(g, sn_isnan(g, norm), sn_isinf(g, norm)));
+  sn_value next_good = sn_add(g, good, sn_scalar(g, SN_I32, 1));
+  sn_value grow = sn_logical_and(g, finite, sn_ge(g, next_good, sn_scalar(g, SN_I32, GOOD_UPDATES)));
+  sn_value zero = sn_scalar(g, SN_I32, 0);
+  sn_assign(g, good,
+            sn_where(g, sn_logical_and(g, finite, sn_logical_not(g, grow)), next_good, zero));
+  sn_value kept = sn_where(g, grow, sn_affine(g, scale, 2, 0), scale);
+  sn_assign(g, scale, sn_where(g, finite, kept, sn_affine(g, scale, 0.5, 0)));
+  return finite;
+}
+
+/* The update from b->grads: unscale, clip, step. */
+static void build_update(const trainer_build *b) {
+  sn_graph *g = b->g;
+  const sn_trainer_options *o = &b->t->options;
+  sn_value rate = sn_input(g, "train.rate", SN_F32, SN_SCALAR), step = counter(g, "train.step");
+  sn_value apply = o->loss_scale > 0 ? unscale(b) : SN_NONE;
+  if (o->clip_norm > 0)
+    sn_clip_by_norm(g, sn_global_norm(g, b->grads, b->n), o->clip_norm, b->grads, b->n);
+  sn_optimizer_build(g, &o->optimizer, rate, step, b->params, b->grads, b->n, apply);
+  count_up(g, step, SN_NONE);
+}
+
+static sn_value accumulator(sn_graph *g, const sn_graph *named_in, sn_value param) {
+  char name[640];
+  const char *of = sn_value_name(named_in, param);
+  sn_type t = sn_value_type(named_in, param);
+  snprintf(name, sizeof name, "train.g.%s", of ? of : "");
+  return sn_state(g, name, t.dtype, t.shape, SN_INIT_ZEROS, 0);
+}
+
+/* Step graph with accumulation: g ← g + grad / accumulate. */
+static void build_accumulation(const trainer_build *b) {
+  for (int i = 0; i < b->n; i++) {
+    sn_value sum = accumulator(b->g, b->g, b->params[i].state);
+    sn_value part = sn_affine(b->g, b->grads[i], 1.0 / (double)b->t->accumulate, 0);
+    sn_assign(b->g, sum, sn_add(b->g, sum, part));
+  }
+}
+
+/* Update graph: reads the accumulated gradients and clears them. */
+static sn_status build_update_graph(const trainer_build *b) {
+  sn_trainer *t = b->t;
+  sn_status status = sn_graph_create(t->ctx, &t->update_graph);
+  if (status != SN_OK)
+    return status;
+  sn_graph *g = t->update_graph;
+  size_t size = (size_t)b->n * sizeof(sn_param);
+  sn_param *params = sn_ctx_alloc(t->ctx, size);
+  if (!params)
+    return SN_ERR_NO_MEMORY;
+  for (int i = 0; i < b->n; i++) {
+    sn_type type = sn_value_type(b->g, b->params[i].state);
+    params[i] = b->params[i];
+    params[i].state = sn_state(g, sn_value_name(b->g, b->params[i].state), type.dtype, type.shape,
+                               SN_INIT_ZEROS, 0);
+    b->grads[i] = accumulator(g, g, params[i].state);
+    sn_assign(g, b->grads[i], sn_full(g, type.dtype, type.shape, 0));
+  }
+  trainer_build u = {t, g, params, b->grads, b->n};
+  build_update(&u);
+  sn_ctx_free(t->ctx, params, size);
+  return sn_graph_status(g);
+}
+
+static sn_status build_graphs(const trainer_build *b, sn_value loss, sn_value *wrt) {
+  sn_graph *g = b->g;
+  sn_trainer *t = b->t;
+  for (int i = 0; i < b->n; i++)
+    wrt[i] = b->params[i].state;
+  sn_output(g, "loss", loss);
+  sn_value scaled = loss;
+  if (t->options.loss_scale > 0)
+    scaled = sn_mul(g, loss, sn_cast(g, scale_state(g), sn_value_type(g, loss).dtype));
+  sn_status status = sn_graph_status(g);
+  if (status == SN_OK)
+    status = sn_grad(g, scaled, wrt, b->n, b->grads);
+  if (status != SN_OK)
+    return status;
+  count_up(g, counter(g, "train.batch"), SN_NONE);
+  if (t->accumulate == 1) {
+    build_update(b);
+    return sn_graph_status(g);
+  }
+  build_accumulation(b);
+  status = sn_graph_status(g);
+  return status == SN_OK ? build_update_graph(b) : status;
+}
+
+/* What the store lacks; a fresh loss scale starts as asked. */
+static sn_status init_store(sn_trainer *t, const sn_graph *g, uint64_t seed) {
+  bool fresh = !sn_store_has(t->store, "train.scale");
+  float scale = (float)t->options.loss_scale;
+  sn_status status = sn_store_init(t->store, g, seed);
+  if (status == SN_OK && t->update_graph)
+    status = sn_store_init(t->store, t->update_graph, seed);
+  if (status == SN_OK && fresh && scale > 0)
+    status = sn_store_write(t->store, "train.scale", &scale, sizeof scale);
+  return status;
+}
+
+static sn_status build(sn_trainer *t, sn_graph *g, sn_value loss, const sn_param *params, int n) {
+  size_t size = (size_t)n * sizeof(sn_value);
+  sn_value *grads = sn_ctx_alloc(t->ctx, size), *wrt = sn_ctx_alloc(t->ctx, size);
+  trainer_build b = {t, g, params, grads, n};
+  sn_status status = grads && wrt ? build_graphs(&b, loss, wrt) : SN_ERR_NO_MEMORY;
+  sn_ctx_free(t->ctx, grads, size);
+  sn_ctx_free(t->ctx, wrt, size);
+  if (status == SN_OK)
+    status = init_store(t, g, 0);
+  sn_session_options o = {.device = t->options.device, .finite_output = "loss"};
+  if (status == SN_OK)
+    status = sn_session_create(g, t->store, &o, &t->step);
+  o.finite_output = NULL;
+  if (status == SN_OK && t->update_graph)
+    status = sn_session_create(t->update_graph, t->store, &o, &t->update);
+  return status;
+}
+
+sn_status sn_trainer_create(sn_graph *g, sn_value loss, const sn_param *params, int n,
+                            sn_store *store, const sn_trainer_options *options,
+                            sn_trainer **out_trainer) {
+  sn_ctx *ctx = sn_graph_ctx(g);
+  *out_trainer = NULL;
+  if (options->accumulate < 0 || options->clip_norm < 0 || options->loss_scale < 0)
+    return sn_ctx_fail(ctx, SN_ERR_INVALID,
+                       "trainer: accumulate, clip_norm and loss_scale must not be negative");
+  sn_trainer *t = sn_ctx_alloc(ctx, sizeof *t);
+  if (!t)
+    return SN_ERR_NO_MEMORY;
+  t->ctx = ctx;
+  t->store = store;
+  t->options = *options;
+  t->accumulate = options->accumulate ? options->accumulate : 1;
+  sn_status status = build(t, g, loss, params, n);
+  if (status == SN_OK)
+    *out_trainer = t;
+  else
+    sn_trainer_destroy(t);
+  return status;
+}
+
+void sn_trainer_destroy(sn_trainer *t) {
+  if (!t)
+    return;
+  sn_session_destroy(t->step);
+  sn_session_destroy(t->update);
+  sn_graph_destroy(t->update_graph);
+  sn_ctx_free(t->ctx, t, sizeof *t);
+}
+
+sn_session *sn_trainer_session(sn_trainer *t) { return t->step; }
+
+void sn_trainer_set_schedule(sn_trainer *t, const sn_schedule *schedule) {
+  t->options.schedule = *schedule;
+}
+
+static int64_t read_counter(const sn_trainer *t, const char *name) {
+  int32_t n = 0;
+  return sn_store_read(t->store, name, &n, sizeof n) == SN_OK ? n : 0;
+}
+
+int64_t sn_trainer_steps(const sn_trainer *t) { return read_counter(t, "train.step"); }
+int64_t sn_trainer_batches(const sn_trainer *t) { return read_counter(t, "train.batch"); }
+
+static sn_status write_rate(sn_trainer *t, sn_session *s) {
+  float rate = (float)sn_schedule_rate(&t->options.schedule, sn_trainer_steps(t));
+  return sn_session_write(s, "train.rate", &rate, sizeof rate);
+}
+
+static bool update_due(const sn_trainer *t) {
+  return t->update && sn_trainer_batches(t) >= (sn_trainer_steps(t) + 1) * t->accumulate;
+}
+
+static sn_status run_update(sn_trainer *t) {
+  sn_status status = write_rate(t, t->update);
+  return status == SN_OK ? sn_session_run(t->update) : status;
+}
+
+sn_status sn_trainer_step(sn_trainer *t, float *out_loss) {
+  *out_loss = NAN;
+  sn_status status = SN_OK;
+  if (update_due(t))
+    status = run_update(t);
+  if (status == SN_OK && !t->update)
+    status = write_rate(t, t->step);
+  if (status == SN_OK)
+    status = sn_session_run(t->step);
+  if (status == SN_OK)
+    status = sn_session_read(t->step, "loss", out_loss, sizeof *out_loss);
+  if (status == SN_OK && update_due(t))
+    status = run_update(t);
+  return status;
+}
