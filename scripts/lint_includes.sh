@@ -20,7 +20,7 @@ device         : base ir/dtype.h step plan/program.h
 device/cpu     : base ir/dtype.h step plan/program.h device
 device/vulkan  : base ir/dtype.h step plan/program.h device
 compile        : base ir step ops ref grad opt plan device
-run            : base ir step plan device compile
+run            : base ir step ops ref plan device compile
 io             : base ir/dtype.h ir/dim.h
 nn             :
 train          :

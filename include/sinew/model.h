@@ -28,6 +28,7 @@ typedef struct sn_rope_options {
   sn_rope_scaling scaling;
   double factor, low, high, attention_factor;
   int64_t original_length;
+  sn_dtype rounding; /* of the frequencies: f32 for none; 16 bits where a model was cast as a whole */
 } sn_rope_options;
 
 typedef struct sn_model_config {
@@ -43,6 +44,7 @@ typedef struct sn_model_config {
   int64_t rotary;                     /* rotated part of the head; head_size when all */
   sn_rope_options rope;
   double dropout;                     /* of embeddings, attention output and MLP output, in training */
+  sn_dtype file_dtype;                /* of the weights in the files, as config.json says */
   double init_scale;                  /* standard deviation of fresh weights */
   int64_t bos, eos;                   /* -1: none */
 } sn_model_config;

@@ -20,17 +20,17 @@ typedef struct sweep {
   sn_graph *g;
   arena memory;
   uint32_t n_nodes, n_values;
-  bool *reached;      /* nodes on the way back from the seeds */
-  bool *active;       /* values that depend on a target */
-  bool *target;       /* values whose gradient is asked for */
-  sn_value *grad;     /* by value id: sum of what has arrived */
-  uint32_t *via;      /* by value id: node through which its gradient arrived; for messages */
-  uint32_t *segment;  /* by node: boundary node index + 1, 0: none */
-  bool *kept;         /* by node: lives until the backward pass, never cloned */
-  sn_value *clone;    /* by value id: its copy in the backward pass; id 0: itself */
-  sn_value *held;     /* by value id: a kept value behind the barrier of segment held_in */
+  bool *reached;     /* nodes on the way back from the seeds */
+  bool *active;      /* values that depend on a target */
+  bool *target;      /* values whose gradient is asked for */
+  sn_value *grad;    /* by value id: sum of what has arrived */
+  uint32_t *via;     /* by value id: node through which its gradient arrived; for messages */
+  uint32_t *segment; /* by node: boundary node index + 1, 0: none */
+  bool *kept;        /* by node: lives until the backward pass, never cloned */
+  sn_value *clone;   /* by value id: its copy in the backward pass; id 0: itself */
+  sn_value *held;    /* by value id: a kept value behind the barrier of segment held_in */
   uint32_t *held_in;
-  bool *cloned;       /* by boundary node: its segment has been cloned */
+  bool *cloned;        /* by boundary node: its segment has been cloned */
   bool cut_at_targets; /* a decomposition ends at the op's own arguments */
 } sweep;
 
@@ -234,8 +234,15 @@ static sn_status vjp(sweep *s, uint32_t i, const node *n, sn_value *din) {
   }
   if (impl->no_grad)
     return not_differentiable(s, i, impl->no_grad);
-  build_ctx c = {.graph = g, .attrs = n->attrs, .n_in = n->n_in, .n_out = n->n_out, .in = in,
-                 .out = out, .dout = dout, .need = need, .din = din};
+  build_ctx c = {.graph = g,
+                 .attrs = n->attrs,
+                 .n_in = n->n_in,
+                 .n_out = n->n_out,
+                 .in = in,
+                 .out = out,
+                 .dout = dout,
+                 .need = need,
+                 .din = din};
   if (!impl->grad_by_decompose) {
     impl->grad(&c);
     return g->status;
@@ -341,8 +348,9 @@ static sn_status check(sn_graph *g, sn_value loss, const sn_value *wrt, int n) {
   }
   for (int i = 0; i < n; i++)
     if (!differentiable(sn_value_type(g, wrt[i]))) {
-      (void)graph_fail(g, SN_ERR_INVALID, "grad: value %d to differentiate for must be a float, got %s",
-                       i, graph_type_text(g, sn_value_type(g, wrt[i])));
+      (void)graph_fail(g, SN_ERR_INVALID,
+                       "grad: value %d to differentiate for must be a float, got %s", i,
+                       graph_type_text(g, sn_value_type(g, wrt[i])));
       return g->status;
     }
   return SN_OK;

@@ -3,7 +3,8 @@
  *
  * Ids in the text are free numbers that a line defines before others use them; an attribute that is
  * left out is zero, false, empty or its first choice (a STREAM: the next free identity). The types
- * behind the colon may be left out; where they stand they must be what inference says. */
+ * behind the colon may be left out; where they stand they must be what inference says. What follows a
+ * # is a comment. */
 #include "ir/dim.h"
 #include "ir/dtype.h"
 
@@ -354,7 +355,7 @@ static sn_status read_arguments(parser *p, sn_value *in, int most, int *n_in) {
   SN_TRY(expect(p, '('));
   while (!take(p, ')')) {
     if (*n_in == most)
-      return fail(p, "fewer arguments");
+      return fail(p, *p->at == ',' ? "fewer arguments" : "')'");
     if (*n_in > 0)
       SN_TRY(expect(p, ','));
     skip_blanks(p);
@@ -507,10 +508,8 @@ static const struct {
 
 static sn_status parse_line(parser *p) {
   skip_blanks(p);
-  if (*p->at == '#' || *p->at == '\n' || *p->at == '\0') {
-    p->at += strcspn(p->at, "\n");
+  if (*p->at == '#' || *p->at == '\n' || *p->at == '\0')
     return SN_OK;
-  }
   if (*p->at == '%')
     return parse_node(p);
   SN_TRY(read_word(p, "a node or a directive"));
@@ -528,6 +527,8 @@ static sn_status parse_lines(parser *p) {
       return within(p, status, p->token);
     SN_TRY(status);
     skip_blanks(p);
+    if (*p->at == '#')
+      p->at += strcspn(p->at, "\n");
     if (*p->at == '\0')
       return SN_OK;
     if (*p->at != '\n')

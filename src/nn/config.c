@@ -1,181 +1,280 @@
-/* config.json of Hugging Face folders, in the keys that old and new versions write. Files are untrusted:
- * every size is checked before a graph is built from it. */
+/* config.json of Hugging Face folders, in the keys that old and new versions write. Files are untrusted: a
+ * key of the wrong type is an error, never a default, and nn_config_finish checks every size before a
+ * graph is built from it. */
 #include "nn/model.h"
 
+#include <math.h>
 #include <string.h>
 
-/* Reads an integer that must lie in lo … hi. Absent or null: stays at the default. */
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+/* A value or NULL: null in the file counts as absent. */
+static const sn_json *get(const sn_json *o, const char *key) {
+  const sn_json *v = sn_json_get(o, key);
+  return sn_json_type(v) == SN_JSON_NULL ? NULL : v;
+}
+
+static sn_status bad_type(sn_ctx *ctx, const char *key, const char *expected, const sn_json *v) {
+  return sn_ctx_fail(ctx, SN_ERR_FORMAT, "config: \"%s\" must be %s, got %s", key, expected,
+                     sn_json_type_name(sn_json_type(v)));
+}
+
+/* These leave *out, the default, where the key is absent. */
 static sn_status read_int(sn_ctx *ctx, const sn_json *o, const char *key, int64_t lo, int64_t hi,
                           int64_t *out) {
-  const sn_json *v = sn_json_get(o, key);
+  const sn_json *v = get(o, key);
   int64_t n;
-  if (!v || sn_json_type(v) == SN_JSON_NULL)
+  if (!v)
     return SN_OK;
-  if (!sn_json_int(v, &n) || n < lo || n > hi)
-    return sn_ctx_fail(ctx, SN_ERR_FORMAT,
-                       "config: \"%s\" must be a whole number in %lld … %lld, got %s", key,
-                       (long long)lo, (long long)hi, sn_json_type_name(sn_json_type(v)));
+  if (!sn_json_int(v, &n))
+    return bad_type(ctx, key, "a whole number", v);
+  if (n < lo || n > hi)
+    return sn_ctx_fail(ctx, SN_ERR_FORMAT, "config: \"%s\" must lie in %lld … %lld, got %lld", key,
+                       (long long)lo, (long long)hi, (long long)n);
   *out = n;
   return SN_OK;
 }
 
+static sn_status read_size(sn_ctx *ctx, const sn_json *o, const char *key, int64_t *out) {
+  return read_int(ctx, o, key, 1, NN_LARGEST, out);
+}
+
 static sn_status read_number(sn_ctx *ctx, const sn_json *o, const char *key, double *out) {
-  const sn_json *v = sn_json_get(o, key);
-  if (!v || sn_json_type(v) == SN_JSON_NULL)
-    return SN_OK;
-  if (!sn_json_number(v, out))
-    return sn_ctx_fail(ctx, SN_ERR_FORMAT, "config: \"%s\" must be a number, got %s", key,
-                       sn_json_type_name(sn_json_type(v)));
-  return SN_OK;
+  const sn_json *v = get(o, key);
+  return !v || sn_json_number(v, out) ? SN_OK : bad_type(ctx, key, "a number", v);
 }
 
 static sn_status read_flag(sn_ctx *ctx, const sn_json *o, const char *key, bool *out) {
-  const sn_json *v = sn_json_get(o, key);
-  if (!v || sn_json_type(v) == SN_JSON_NULL || sn_json_bool(v, out))
+  const sn_json *v = get(o, key);
+  return !v || sn_json_bool(v, out) ? SN_OK : bad_type(ctx, key, "true or false", v);
+}
+
+static sn_status read_text(sn_ctx *ctx, const sn_json *o, const char *key, const char **out) {
+  const sn_json *v = get(o, key);
+  const char *text = sn_json_string(v, NULL);
+  if (v && !text)
+    return bad_type(ctx, key, "text", v);
+  *out = text ? text : *out;
+  return SN_OK;
+}
+
+/* Words of the file and what they stand for. */
+typedef struct word {
+  const char *name;
+  int value;
+} word;
+
+static sn_status read_word(sn_ctx *ctx, const sn_json *o, const char *key, const word *words,
+                           size_t n, int *out) {
+  const char *name = NULL;
+  TRY(read_text(ctx, o, key, &name));
+  if (!name)
     return SN_OK;
-  return sn_ctx_fail(ctx, SN_ERR_FORMAT, "config: \"%s\" must be true or false, got %s", key,
-                     sn_json_type_name(sn_json_type(v)));
+  for (size_t i = 0; i < n; i++)
+    if (strcmp(words[i].name, name) == 0) {
+      *out = words[i].value;
+      return SN_OK;
+    }
+  return sn_ctx_fail(ctx, SN_ERR_UNSUPPORTED, "config: %s \"%s\" is not one we have", key, name);
 }
 
 static sn_status read_activation(sn_ctx *ctx, const sn_json *o, const char *key,
                                  sn_activation *out) {
-  static const struct {
-    const char *name;
-    sn_activation activation;
-  } known[] = {{"silu", SN_ACT_SILU},          {"swish", SN_ACT_SILU},
-               {"gelu", SN_ACT_GELU},          {"gelu_new", SN_ACT_GELU_TANH},
-               {"relu", SN_ACT_RELU},          {"gelu_pytorch_tanh", SN_ACT_GELU_TANH}};
-  const char *name = sn_json_string(sn_json_get(o, key), NULL);
-  if (!name)
-    return SN_OK;
-  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-    if (strcmp(known[i].name, name) == 0) {
-      *out = known[i].activation;
-      return SN_OK;
-    }
-  return sn_ctx_fail(ctx, SN_ERR_UNSUPPORTED, "config: activation \"%s\" is not one we have", name);
+  static const word words[] = {
+      {"silu", SN_ACT_SILU},          {"swish", SN_ACT_SILU},
+      {"gelu", SN_ACT_GELU},          {"gelu_new", SN_ACT_GELU_TANH},
+      {"relu", SN_ACT_RELU},          {"gelu_pytorch_tanh", SN_ACT_GELU_TANH}};
+  int value = (int)*out;
+  TRY(read_word(ctx, o, key, words, COUNT(words), &value));
+  *out = (sn_activation)value;
+  return SN_OK;
 }
 
-enum { LARGEST = 1 << 24 };
+static sn_status require_keys(sn_ctx *ctx, const sn_json *o, const char *const *keys, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (!get(o, keys[i]))
+      return sn_ctx_fail(ctx, SN_ERR_FORMAT, "config: \"%s\" is missing", keys[i]);
+  return SN_OK;
+}
 
-#define TRY(x)                                  \
-  do {                                          \
-    sn_status status_ = (x);                    \
-    if (status_ != SN_OK)                       \
-      return status_;                           \
-  } while (0)
+/* --- rotary positions --- */
 
-static sn_status read_scaling_kind(sn_ctx *ctx, const char *kind, sn_rope_scaling *out) {
-  static const struct {
-    const char *name;
-    sn_rope_scaling scaling;
-  } known[] = {{"default", SN_ROPE_DEFAULT}, {"linear", SN_ROPE_LINEAR},
-               {"dynamic", SN_ROPE_DYNAMIC}, {"llama3", SN_ROPE_LLAMA3},
-               {"yarn", SN_ROPE_YARN}};
-  for (size_t i = 0; kind && i < sizeof known / sizeof *known; i++)
-    if (strcmp(known[i].name, kind) == 0) {
-      *out = known[i].scaling;
-      return SN_OK;
-    }
-  return sn_ctx_fail(ctx, SN_ERR_UNSUPPORTED, "config: rope type \"%s\" is not one we have",
-                     kind ? kind : "");
+static double yarn_magnitude(double factor, double scale) {
+  return factor > 1 ? 0.1 * scale * log(factor) + 1 : 1;
+}
+
+/* What the scalings need beside their kind, which the file must say. */
+static sn_status read_yarn(sn_ctx *ctx, const sn_json *p, sn_rope_options *r) {
+  double scale = 0, all = 0;
+  bool truncate = true;
+  r->low = 1;
+  r->high = 32;
+  TRY(read_number(ctx, p, "beta_slow", &r->low));
+  TRY(read_number(ctx, p, "beta_fast", &r->high));
+  TRY(read_number(ctx, p, "mscale", &scale));
+  TRY(read_number(ctx, p, "mscale_all_dim", &all));
+  TRY(read_flag(ctx, p, "truncate", &truncate));
+  if (!truncate)
+    return sn_ctx_fail(ctx, SN_ERR_UNSUPPORTED, "config: yarn without \"truncate\" is not supported");
+  if (r->attention_factor == 0 && scale != 0 && all != 0)
+    r->attention_factor = yarn_magnitude(r->factor, scale) / yarn_magnitude(r->factor, all);
+  return SN_OK;
+}
+
+static sn_status read_llama3(sn_ctx *ctx, const sn_json *p, sn_rope_options *r) {
+  static const char *const keys[] = {"low_freq_factor", "high_freq_factor",
+                                     "original_max_position_embeddings"};
+  TRY(require_keys(ctx, p, keys, COUNT(keys)));
+  TRY(read_number(ctx, p, keys[0], &r->low));
+  return read_number(ctx, p, keys[1], &r->high);
+}
+
+static sn_status read_scaling(sn_ctx *ctx, const sn_json *p, sn_model_config *c) {
+  static const word words[] = {{"default", SN_ROPE_DEFAULT}, {"linear", SN_ROPE_LINEAR},
+                               {"dynamic", SN_ROPE_DYNAMIC}, {"llama3", SN_ROPE_LLAMA3},
+                               {"yarn", SN_ROPE_YARN}};
+  sn_rope_options *r = &c->rope;
+  int kind = SN_ROPE_DEFAULT;
+  TRY(read_word(ctx, p, get(p, "rope_type") ? "rope_type" : "type", words, COUNT(words), &kind));
+  r->scaling = (sn_rope_scaling)kind;
+  r->original_length = c->max_length;
+  TRY(read_size(ctx, p, "original_max_position_embeddings", &r->original_length));
+  if (kind == SN_ROPE_YARN) /* unless the file says it */
+    r->factor = (double)c->max_length / (double)r->original_length;
+  else if (kind != SN_ROPE_DEFAULT)
+    TRY(require_keys(ctx, p, &(const char *){"factor"}, 1));
+  TRY(read_number(ctx, p, "factor", &r->factor));
+  TRY(read_number(ctx, p, "attention_factor", &r->attention_factor));
+  if (kind == SN_ROPE_YARN)
+    return read_yarn(ctx, p, r);
+  return kind == SN_ROPE_LLAMA3 ? read_llama3(ctx, p, r) : SN_OK;
 }
 
 /* `rope_parameters` (new) or `rope_theta` and `rope_scaling` (old). */
 static sn_status read_rope(sn_ctx *ctx, const sn_json *o, sn_model_config *c) {
-  const sn_json *p = sn_json_get(o, "rope_parameters");
-  if (sn_json_type(p) != SN_JSON_OBJECT)
-    p = sn_json_get(o, "rope_scaling");
-  sn_rope_options *r = &c->rope;
-  TRY(read_number(ctx, o, "rope_theta", &r->base));
+  const char *key = get(o, "rope_parameters") ? "rope_parameters" : "rope_scaling";
+  const sn_json *p = get(o, key);
   double partial = 1;
+  TRY(read_number(ctx, o, "rope_theta", &c->rope.base));
   TRY(read_number(ctx, o, "partial_rotary_factor", &partial));
-  if (sn_json_type(p) == SN_JSON_OBJECT) {
-    const char *kind = sn_json_string(sn_json_get(p, "rope_type"), NULL);
-    if (!kind)
-      kind = sn_json_string(sn_json_get(p, "type"), NULL);
-    TRY(read_scaling_kind(ctx, kind, &r->scaling));
-    bool yarn = r->scaling == SN_ROPE_YARN;
-    r->low = yarn ? 1 : 0;
-    r->high = yarn ? 32 : 0;
-    r->original_length = c->max_length;
-    TRY(read_number(ctx, p, "rope_theta", &r->base));
+  if (p && sn_json_type(p) != SN_JSON_OBJECT)
+    return bad_type(ctx, key, "an object", p);
+  if (p) {
+    TRY(read_number(ctx, p, "rope_theta", &c->rope.base));
     TRY(read_number(ctx, p, "partial_rotary_factor", &partial));
-    TRY(read_number(ctx, p, "factor", &r->factor));
-    TRY(read_number(ctx, p, yarn ? "beta_slow" : "low_freq_factor", &r->low));
-    TRY(read_number(ctx, p, yarn ? "beta_fast" : "high_freq_factor", &r->high));
-    TRY(read_number(ctx, p, "attention_factor", &r->attention_factor));
-    TRY(read_int(ctx, p, "original_max_position_embeddings", 1, LARGEST, &r->original_length));
+    TRY(read_scaling(ctx, p, c));
   }
-  if (!(partial > 0 && partial <= 1))
-    return sn_ctx_fail(ctx, SN_ERR_FORMAT, "config: partial_rotary_factor must lie in (0, 1], got %g",
-                       partial);
-  c->rotary = (int64_t)(partial * (double)c->head_size);
+  if (!(c->rope.base > 0))
+    return sn_ctx_fail(ctx, SN_ERR_FORMAT, "config: \"rope_theta\" must be above 0, got %g",
+                       c->rope.base);
+  c->rotary = partial > 0 && partial <= 1 ? (int64_t)(partial * (double)c->head_size) : 0;
+  if (c->rotary < 2)
+    return sn_ctx_fail(ctx, SN_ERR_FORMAT,
+                       "config: \"partial_rotary_factor\" must lie in (0, 1] and turn 2 or more of "
+                       "a head's %lld, got %g",
+                       (long long)c->head_size, partial);
+  return SN_OK;
+}
+
+/* --- families --- */
+
+typedef enum windows { NO_WINDOW, ALL_LAYERS, LATER_LAYERS } windows;
+
+/* What sets the members of the Llama family apart. */
+typedef struct kin {
+  const char *name;
+  bool qkv_bias; /* always */
+  bool bias_key; /* attention_bias adds biases to q, k, v and the output */
+  bool mlp_bias_key, qk_norm;
+  windows windows; /* where layer_types does not tell */
+} kin;
+
+static const kin llamas[] = {{"llama", false, true, true, false, NO_WINDOW},
+                             {"mistral", false, false, false, false, ALL_LAYERS},
+                             {"qwen2", true, false, false, false, LATER_LAYERS},
+                             {"qwen3", false, true, false, true, LATER_LAYERS}};
+
+static sn_status read_layer_types(sn_ctx *ctx, const sn_json *types, sn_model_config *c) {
+  if (sn_json_type(types) != SN_JSON_ARRAY)
+    return bad_type(ctx, "layer_types", "an array", types);
+  if ((int64_t)sn_json_size(types) != c->layers)
+    return sn_ctx_fail(ctx, SN_ERR_FORMAT, "config: \"layer_types\" lists %zu layers, there are %lld",
+                       sn_json_size(types), (long long)c->layers);
+  for (size_t i = 0; i < sn_json_size(types); i++) {
+    const char *kind = sn_json_string(sn_json_at(types, i), NULL);
+    c->sliding[i] = kind && strcmp(kind, "sliding_attention") == 0;
+    if (!c->sliding[i] && (!kind || strcmp(kind, "full_attention") != 0))
+      return sn_ctx_fail(ctx, SN_ERR_UNSUPPORTED,
+                         "config: \"layer_types\": \"%s\" of layer %zu is not one we have",
+                         kind ? kind : "", i);
+  }
   return SN_OK;
 }
 
 /* Which layers slide: `layer_types`, or for older files all (Mistral), or those from
- * `max_window_layers` on (Qwen2 with use_sliding_window). */
-static sn_status read_windows(sn_ctx *ctx, const sn_json *o, const char *type, sn_model_config *c) {
-  const sn_json *types = sn_json_get(o, "layer_types");
-  bool use = strcmp(type, "mistral") == 0;
-  int64_t from = 0;
-  TRY(read_int(ctx, o, "sliding_window", 1, LARGEST, &c->window));
-  TRY(read_flag(ctx, o, "use_sliding_window", &use));
-  TRY(read_int(ctx, o, "max_window_layers", 0, LARGEST, &from));
-  if (sn_json_type(types) == SN_JSON_ARRAY && (int64_t)sn_json_size(types) != c->layers)
-    return sn_ctx_fail(ctx, SN_ERR_FORMAT, "config: layer_types lists %zu layers, there are %lld",
-                       sn_json_size(types), (long long)c->layers);
-  for (int64_t i = 0; i < c->layers; i++) {
-    const char *kind = sn_json_string(sn_json_at(types, (size_t)i), NULL);
-    c->sliding[i] = kind ? strcmp(kind, "sliding_attention") == 0 : use && c->window && i >= from;
-    if (c->sliding[i] && !c->window)
-      return sn_ctx_fail(ctx, SN_ERR_FORMAT, "config: layer %lld slides, but there is no window",
-                         (long long)i);
+ * `max_window_layers` on (Qwen with use_sliding_window). */
+static sn_status read_windows(sn_ctx *ctx, const sn_json *o, const kin *k, sn_model_config *c) {
+  const sn_json *types = get(o, "layer_types");
+  bool use = k->windows == ALL_LAYERS;
+  int64_t from = k->windows == LATER_LAYERS ? 28 : 0;
+  TRY(read_size(ctx, o, "sliding_window", &c->window));
+  if (k->windows == LATER_LAYERS) {
+    TRY(read_flag(ctx, o, "use_sliding_window", &use));
+    TRY(read_int(ctx, o, "max_window_layers", 0, NN_LARGEST, &from));
   }
+  if (types)
+    return read_layer_types(ctx, types, c);
+  for (int64_t i = from; i < c->layers; i++)
+    c->sliding[i] = use && c->window > 0;
   return SN_OK;
 }
 
-static sn_status read_llama(sn_ctx *ctx, const sn_json *o, const char *type, sn_model_config *c) {
-  bool qwen2 = strcmp(type, "qwen2") == 0, bias = qwen2;
+static sn_status read_llama(sn_ctx *ctx, const sn_json *o, const kin *k, sn_model_config *c) {
+  static const char *const keys[] = {"vocab_size", "hidden_size", "num_hidden_layers",
+                                     "num_attention_heads", "intermediate_size"};
+  bool bias = false;
   c->family = SN_MODEL_LLAMA;
   c->max_length = 2048;
   c->rope = (sn_rope_options){.base = 10000, .factor = 1};
-  c->qk_norm = strcmp(type, "qwen3") == 0;
   c->norm_eps = 1e-6;
-  TRY(read_int(ctx, o, "vocab_size", 1, LARGEST, &c->vocab));
-  TRY(read_int(ctx, o, "hidden_size", 1, LARGEST, &c->hidden));
-  TRY(read_int(ctx, o, "num_hidden_layers", 0, SN_MAX_LAYERS, &c->layers));
-  TRY(read_int(ctx, o, "num_attention_heads", 1, LARGEST, &c->heads));
-  TRY(read_int(ctx, o, "num_key_value_heads", 1, LARGEST, &c->kv_heads));
-  TRY(read_int(ctx, o, "head_dim", 1, LARGEST, &c->head_size));
-  TRY(read_int(ctx, o, "intermediate_size", 1, LARGEST, &c->inner));
-  TRY(read_int(ctx, o, "max_position_embeddings", 1, LARGEST, &c->max_length));
+  TRY(require_keys(ctx, o, keys, COUNT(keys)));
+  TRY(read_size(ctx, o, keys[0], &c->vocab));
+  TRY(read_size(ctx, o, keys[1], &c->hidden));
+  TRY(read_int(ctx, o, keys[2], 0, SN_MAX_LAYERS, &c->layers));
+  TRY(read_size(ctx, o, keys[3], &c->heads));
+  TRY(read_size(ctx, o, keys[4], &c->inner));
+  TRY(read_size(ctx, o, "num_key_value_heads", &c->kv_heads));
+  c->head_size = c->hidden / c->heads;
+  TRY(read_size(ctx, o, "head_dim", &c->head_size));
+  TRY(read_size(ctx, o, "max_position_embeddings", &c->max_length));
   TRY(read_number(ctx, o, "rms_norm_eps", &c->norm_eps));
   TRY(read_activation(ctx, o, "hidden_act", &c->activation));
-  TRY(read_flag(ctx, o, "attention_bias", &bias));
-  TRY(read_flag(ctx, o, "mlp_bias", &c->mlp_bias));
-  c->qkv_bias = bias;
-  c->out_bias = bias && !qwen2;
-  if (c->head_size == 0 && c->heads > 0)
-    c->head_size = c->hidden / c->heads;
+  if (k->bias_key)
+    TRY(read_flag(ctx, o, "attention_bias", &bias));
+  if (k->mlp_bias_key)
+    TRY(read_flag(ctx, o, "mlp_bias", &c->mlp_bias));
+  c->qkv_bias = bias || k->qkv_bias;
+  c->out_bias = bias;
+  c->qk_norm = k->qk_norm;
   TRY(read_rope(ctx, o, c));
-  return read_windows(ctx, o, type, c);
+  return read_windows(ctx, o, k, c);
 }
 
 static sn_status read_gpt2(sn_ctx *ctx, const sn_json *o, sn_model_config *c) {
+  static const char *const keys[] = {"vocab_size", "n_embd", "n_layer", "n_head"};
   bool by_layer = false, weights = true;
   c->family = SN_MODEL_GPT2;
   c->activation = SN_ACT_GELU_TANH;
   c->max_length = 1024;
   c->norm_eps = 1e-5;
   c->tied = true;
-  TRY(read_int(ctx, o, "vocab_size", 1, LARGEST, &c->vocab));
-  TRY(read_int(ctx, o, "n_embd", 1, LARGEST, &c->hidden));
-  TRY(read_int(ctx, o, "n_layer", 0, SN_MAX_LAYERS, &c->layers));
-  TRY(read_int(ctx, o, "n_head", 1, LARGEST, &c->heads));
-  TRY(read_int(ctx, o, "n_inner", 1, LARGEST, &c->inner));
-  TRY(read_int(ctx, o, "n_positions", 1, LARGEST, &c->max_length));
+  TRY(require_keys(ctx, o, keys, COUNT(keys)));
+  TRY(read_size(ctx, o, keys[0], &c->vocab));
+  TRY(read_size(ctx, o, keys[1], &c->hidden));
+  TRY(read_int(ctx, o, keys[2], 0, SN_MAX_LAYERS, &c->layers));
+  TRY(read_size(ctx, o, keys[3], &c->heads));
+  TRY(read_size(ctx, o, "n_inner", &c->inner));
+  TRY(read_size(ctx, o, "n_positions", &c->max_length));
   TRY(read_number(ctx, o, "layer_norm_epsilon", &c->norm_eps));
   TRY(read_activation(ctx, o, "activation_function", &c->activation));
   TRY(read_flag(ctx, o, "scale_attn_by_inverse_layer_idx", &by_layer));
@@ -183,71 +282,47 @@ static sn_status read_gpt2(sn_ctx *ctx, const sn_json *o, sn_model_config *c) {
   if (by_layer || !weights)
     return sn_ctx_fail(ctx, SN_ERR_UNSUPPORTED,
                        "config: GPT-2 with unusual attention scaling is not supported");
-  if (c->inner == 0)
-    c->inner = 4 * c->hidden;
+  return SN_OK;
+}
+
+static sn_status read_family(sn_ctx *ctx, const sn_json *o, sn_model_config *c) {
+  const char *type = NULL;
+  TRY(read_text(ctx, o, "model_type", &type));
+  if (!type)
+    return sn_ctx_fail(ctx, SN_ERR_FORMAT, "config: \"model_type\" is missing");
+  for (size_t i = 0; i < COUNT(llamas); i++)
+    if (strcmp(llamas[i].name, type) == 0)
+      return read_llama(ctx, o, &llamas[i], c);
+  if (strcmp(type, "gpt2") == 0)
+    return read_gpt2(ctx, o, c);
+  return sn_ctx_fail(ctx, SN_ERR_UNSUPPORTED,
+                     "config: model_type \"%s\" is not one of llama, mistral, qwen2, qwen3, gpt2",
+                     type);
+}
+
+/* `dtype` (new) or `torch_dtype` (old). */
+static sn_status read_file_dtype(sn_ctx *ctx, const sn_json *o, sn_dtype *out) {
+  const char *name = "float32";
+  TRY(read_text(ctx, o, get(o, "dtype") ? "dtype" : "torch_dtype", &name));
+  *out = strcmp(name, "bfloat16") == 0 ? SN_BF16 : strcmp(name, "float16") == 0 ? SN_F16 : SN_F32;
   return SN_OK;
 }
 
 sn_status nn_config_read(sn_ctx *ctx, const sn_json *o, sn_model_config *c) {
-  static const char *const llamas[] = {"llama", "mistral", "qwen2", "qwen3"};
   *c = (sn_model_config){.bos = -1, .eos = -1, .init_scale = 0.02};
-  const char *type = sn_json_string(sn_json_get(o, "model_type"), NULL);
-  if (!type)
-    return sn_ctx_fail(ctx, SN_ERR_FORMAT, "config: \"model_type\" is missing");
-  sn_status status = SN_ERR_UNSUPPORTED;
-  for (size_t i = 0; i < sizeof llamas / sizeof *llamas && status == SN_ERR_UNSUPPORTED; i++)
-    if (strcmp(llamas[i], type) == 0)
-      TRY(status = read_llama(ctx, o, type, c));
-  if (strcmp(type, "gpt2") == 0)
-    TRY(status = read_gpt2(ctx, o, c));
-  if (status != SN_OK)
-    return sn_ctx_fail(ctx, status,
-                       "config: model_type \"%s\" is not one of llama, mistral, qwen2, qwen3, gpt2",
-                       type);
+  if (sn_json_type(o) != SN_JSON_OBJECT)
+    return sn_ctx_fail(ctx, SN_ERR_FORMAT, "config: expected an object, got %s",
+                       sn_json_type_name(sn_json_type(o)));
+  TRY(read_family(ctx, o, c));
+  TRY(read_file_dtype(ctx, o, &c->file_dtype));
   TRY(read_flag(ctx, o, "tie_word_embeddings", &c->tied));
   TRY(read_number(ctx, o, "initializer_range", &c->init_scale));
+  TRY(read_int(ctx, o, "bos_token_id", -1, NN_LARGEST, &c->bos));
   /* Some files list several end tokens; those are for chat, and the first serves here. */
-  const sn_json *eos = sn_json_get(o, "eos_token_id");
-  if (sn_json_type(eos) == SN_JSON_ARRAY)
-    (void)sn_json_int(sn_json_at(eos, 0), &c->eos);
-  else
-    TRY(read_int(ctx, o, "eos_token_id", 0, LARGEST, &c->eos));
-  TRY(read_int(ctx, o, "bos_token_id", 0, LARGEST, &c->bos));
+  const sn_json *eos = get(o, "eos_token_id");
+  if (sn_json_type(eos) != SN_JSON_ARRAY)
+    TRY(read_int(ctx, o, "eos_token_id", -1, NN_LARGEST, &c->eos));
+  else if (!sn_json_int(sn_json_at(eos, 0), &c->eos) || c->eos < 0 || c->eos > NN_LARGEST)
+    return bad_type(ctx, "eos_token_id", "a token or a list of them", eos);
   return nn_config_finish(ctx, c);
-}
-
-static sn_status require(sn_ctx *ctx, bool holds, const char *what, int64_t a, int64_t b) {
-  if (holds)
-    return SN_OK;
-  return sn_ctx_fail(ctx, SN_ERR_INVALID, "model: %s: got %lld and %lld", what, (long long)a,
-                     (long long)b);
-}
-
-sn_status nn_config_finish(sn_ctx *ctx, sn_model_config *c) {
-  if (c->kv_heads == 0)
-    c->kv_heads = c->heads;
-  if (c->head_size == 0 && c->heads > 0)
-    c->head_size = c->hidden / c->heads;
-  if (c->inner == 0)
-    c->inner = 4 * c->hidden;
-  if (c->rotary == 0)
-    c->rotary = c->head_size;
-  if (c->norm_eps == 0)
-    c->norm_eps = 1e-5;
-  if (c->init_scale == 0)
-    c->init_scale = 0.02;
-  if (c->rope.base == 0)
-    c->rope = (sn_rope_options){.base = 10000, .factor = 1};
-  TRY(require(ctx, c->vocab > 0 && c->hidden > 0, "vocabulary and hidden size must be positive",
-              c->vocab, c->hidden));
-  TRY(require(ctx, c->layers >= 0 && c->layers <= SN_MAX_LAYERS, "layers must lie in 0 … 512",
-              c->layers, SN_MAX_LAYERS));
-  TRY(require(ctx, c->heads > 0 && c->kv_heads > 0 && c->heads % c->kv_heads == 0,
-              "heads must be a multiple of KV heads", c->heads, c->kv_heads));
-  TRY(require(ctx, c->max_length > 0 && c->max_length <= LARGEST, "longest sequence out of range",
-              c->max_length, LARGEST));
-  TRY(require(ctx, c->family != SN_MODEL_GPT2 || c->heads * c->head_size == c->hidden,
-              "hidden size must be heads times head size", c->hidden, c->heads * c->head_size));
-  return require(ctx, c->head_size > 0 && c->rotary > 0 && c->rotary <= c->head_size,
-                 "rotary part must lie in the head", c->rotary, c->head_size);
 }

@@ -132,12 +132,13 @@ sn_status sn_model_init(const sn_model *m, sn_store *store, uint64_t seed) {
 
 sn_status sn_model_load(const sn_model *m, sn_store *store, const char *folder) {
   sn_safetensors *file;
-  sn_status status = sn_safetensors_open_model(m->ctx, folder, &file);
-  if (status != SN_OK)
-    return status;
-  status = sn_model_init(m, store, 0);
-  if (status == SN_OK)
-    status = sn_store_load_weights(store, (const char *const *)m->names, m->n_names, file);
+  sn_graph *g;
+  TRY(sn_safetensors_open_model(m->ctx, folder, &file));
+  sn_status status = weight_graph(m, &g);
+  if (status == SN_OK) {
+    status = nn_load(m->ctx, store, file, g);
+    sn_graph_destroy(g);
+  }
   sn_safetensors_close(file);
   return status == SN_OK ? status : sn_ctx_within(m->ctx, status, "%s", folder);
 }

@@ -20,10 +20,24 @@ typedef struct nn_build {
   sn_shape shape; /* of ids: [B, T] */
 } nn_build;
 
+/* The largest size of any kind that a model may have. */
+enum { NN_LARGEST = 1 << 24 };
+
+#define TRY(x)               \
+  do {                       \
+    sn_status status_ = (x); \
+    if (status_ != SN_OK)    \
+      return status_;        \
+  } while (0)
+
 /* config.json to config; messages through ctx. */
 sn_status nn_config_read(sn_ctx *ctx, const sn_json *json, sn_model_config *out) SN_MUST_USE;
 /* Fills defaults and checks that sizes fit together. */
 sn_status nn_config_finish(sn_ctx *ctx, sn_model_config *config) SN_MUST_USE;
+
+/* The states of the graph from the file's tensors into the store. */
+sn_status nn_load(sn_ctx *ctx, sn_store *store, sn_safetensors *file,
+                  const sn_graph *graph) SN_MUST_USE;
 
 sn_value nn_llama(const nn_build *b);
 sn_value nn_gpt2(const nn_build *b);

@@ -79,8 +79,7 @@ sn_status ref_start(ref_machine *m, const sn_graph *g, const int64_t *bindings, 
   m->tensors = mem_array(g->ctx, g->n_values, sizeof *m->tensors);
   m->live = mem_array(g->ctx, g->n_nodes, sizeof *m->live);
   m->last_use = mem_array(g->ctx, g->n_values, sizeof *m->last_use);
-  sn_status status =
-      m->tensors && m->live && m->last_use ? prepare(m) : SN_ERR_NO_MEMORY;
+  sn_status status = m->tensors && m->live && m->last_use ? prepare(m) : SN_ERR_NO_MEMORY;
   if (status != SN_OK)
     ref_end(m);
   return status;
@@ -113,9 +112,16 @@ sn_status ref_node(const sn_graph *g, const int64_t *bindings, ref_mode mode, co
                    const ref_tensor *in, ref_tensor *out) {
   arena scratch;
   arena_init(&scratch, g->ctx);
-  ref_ctx c = {.ctx = g->ctx, .scratch = &scratch, .graph = g, .bindings = bindings,
-               .op = graph_op(g, n), .attrs = n->attrs, .n_in = n->n_in, .n_out = n->n_out,
-               .in = in, .out = out};
+  ref_ctx c = {.ctx = g->ctx,
+               .scratch = &scratch,
+               .graph = g,
+               .bindings = bindings,
+               .op = graph_op(g, n),
+               .attrs = n->attrs,
+               .n_in = n->n_in,
+               .n_out = n->n_out,
+               .in = in,
+               .out = out};
   sn_status status = c.op->impl->ref(&c);
   arena_clear(&scratch);
   for (int k = 0; status == SN_OK && k < n->n_out; k++)

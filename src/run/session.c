@@ -238,8 +238,8 @@ sn_status sn_session_write(sn_session *s, const char *name, const void *data, si
 
 static sn_status check_ready(const sn_session *s) {
   const sn_graph *g = s->graph;
-  if (g->n_nodes != s->n_nodes || g->n_outputs != s->n_outputs ||
-      g->n_assigns != s->n_assigns || dim_symbol_count(g) != s->n_symbols)
+  if (g->n_nodes != s->n_nodes || g->n_outputs != s->n_outputs || g->n_assigns != s->n_assigns ||
+      dim_symbol_count(g) != s->n_symbols)
     return diag_fail(s->ctx, SN_ERR_STATE, "run: the graph was changed after the session was made");
   for (int i = 0; i < s->n_symbols; i++)
     if (s->bindings[i] < 0)
@@ -270,8 +270,9 @@ static sn_status bind_inputs(sn_session *s, ref_machine *m) {
     ref_tensor *t = &m->tensors[in->leaf.id];
     size_t want = (size_t)t->count * sn_dtype_size(t->dtype);
     if (want != in->size)
-      return diag_fail(s->ctx, SN_ERR_INVALID, "input \"%s\": expected %s, %zu bytes, got %zu bytes",
-                       in->name, store_type_text(run_type(t), type), want, in->size);
+      return diag_fail(s->ctx, SN_ERR_INVALID,
+                       "input \"%s\": expected %s, %zu bytes, got %zu bytes", in->name,
+                       store_type_text(run_type(t), type), want, in->size);
     if (t->data) /* something needs it */
       load_tensor(t, in->data);
   }
@@ -395,8 +396,8 @@ sn_status sn_session_read_at(sn_session *s, int output, void *data, size_t size)
   SN_TRY(find_output(s, output));
   const session_output *o = &s->outputs[output];
   if (size != o->size)
-    return diag_fail(s->ctx, SN_ERR_INVALID, "output \"%s\" has %zu bytes, got room for %zu", o->name,
-                     o->size, size);
+    return diag_fail(s->ctx, SN_ERR_INVALID, "output \"%s\" has %zu bytes, got room for %zu",
+                     o->name, o->size, size);
   if (size)
     memcpy(data, o->data, size);
   return SN_OK;

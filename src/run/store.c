@@ -176,7 +176,8 @@ static void fill_random(store_entry *e, const attrs_state *a, uint64_t seed) {
                      (uint32_t)(name >> 32)};
     philox(key, r);
     double u = ((double)r[0] + 0.5) / 4294967296.0, v = ((double)r[1] + 0.5) / 4294967296.0;
-    double x = a->init == SN_INIT_NORMAL ? sqrt(-2 * log(u)) * cos(6.283185307179586 * v) : 2 * u - 1;
+    double x =
+        a->init == SN_INIT_NORMAL ? sqrt(-2 * log(u)) * cos(6.283185307179586 * v) : 2 * u - 1;
     dtype_store(e->type.dtype, e->data, i, x * a->scale);
   }
 }

@@ -1,5 +1,5 @@
-/* Convolution and its gradients: what must hold between them, on random shapes; second-order gradients.
- * The walk (test_table.c) checks numbers and first-order gradients. */
+/* Convolution and its gradients: what must hold between them, on random shapes; second-order
+ * gradients. The walk (test_table.c) checks numbers and first-order gradients. */
 #include "support/graph_run.h"
 #include "support/test.h"
 
@@ -121,7 +121,8 @@ static sn_value some_transpose(sn_graph *g, sn_value x, sn_value w) {
                            SN_INTS(1, 2), SN_INTS(1, 1), 2);
 }
 
-/* out[0] = sum(dx * u) + sum(dw * v) with the gradients of sum(y^2 * q): what a second gradient sees. */
+/* out[0] = sum(dx * u) + sum(dw * v) with the gradients of sum(y^2 * q): what a second gradient
+ * sees. */
 static sn_value build_first_order(sn_graph *g, sn_value y, sn_value x, sn_value w) {
   sn_value q = sn_input(g, "q", SN_F32, sn_value_type(g, y).shape), wrt[] = {x, w}, grads[2];
   sn_value loss = sn_sum(g, sn_mul(g, sn_sqr(g, y), q), SN_ALL_AXES, false), total = SN_NONE;

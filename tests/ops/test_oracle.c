@@ -117,16 +117,50 @@ static void check_line(const op_table *table, const fixture *f, oracle_counts *c
   sn_ctx_destroy(ctx);
 }
 
+/* What must not pass: the check of the checks. */
+static const char *const wrong[] = {
+    "neg(f32[2]{1,2}) => f32[2]{-1,-2.00001}",
+    "neg(f32[2]{1,2}) => f32[1, 2]{-1,-2}",
+    "neg(f32[1]{1}) => f16[1]{-1}",
+    "neg(f32[1]{nan}) => f32[1]{1}",
+    "neg(i32[2]{1,2}) => i32[2]{-1,-3}",
+    "neg(f16[1]{1}) => f16[1]{-1.002}",
+    "neg(f32[2]{1,2}) => f32[2]{-1,-2} ; w f32[2]{1,3} ; grad f32[2]{-1,-3.00001}",
+    "neg(f32[2]{1,2}) => f32[2]{-1,-2} ; w f32[2]{1,3} ; grad f32[1]{-1}",
+    "neg(f32[2]{1,2}) => f32[2]{-1,-2} ; w f32[2]{1,3}",
+    "neg(f32[2]{1,2}) => f32[2]{-1,-2} ; w f32[2]{1,3} ; grad f32[2]{-1,-3}, f32[2]{-1,-3}",
+    "neg(f32[2]{1,2}) => f32[2]{-1,-2} ; tolerance=1",
+    "neg(f32[2]{1,2}) => f32[2]{-1,-2} ; tol=0",
+    "neg(f32[2]{1,2})",
+    "no_such_op(f32[2]{1,2}) => f32[2]{-1,-2}",
+};
+
+static void check_text(void *text) {
+  oracle_counts counts = {0};
+  fixture f = {.text = text, .place = "wrong"};
+  check_line(op_table_get(), &f, &counts);
+}
+
+TEST(a_wrong_line_is_noticed) {
+  for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+    test_result result = test_probe(check_text, (void *)(uintptr_t)wrong[i]);
+    if (result.failed != 1)
+      FAIL("let pass: %s", wrong[i]);
+  }
+  const char *right = "neg(f32[2]{1,2}) => f32[2]{-1,-2} ; w f32[2]{1,3} ; grad f32[2]{-1,-3} # x";
+  CHECK_EQ_INT(test_probe(check_text, (void *)(uintptr_t)right).failed, 0);
+}
+
 static void demand(const op_desc *op, const oracle_counts *counts) {
-  const char *excuse = excuse_of(op->name);
-  if (counts->lines == 0 && !excuse)
+  const char *why = excuse_of(op->name);
+  if (counts->lines == 0 && !why)
     FAIL("%s: no fixture covers it", op->name);
-  if (counts->lines > 0 && excuse)
+  if (counts->lines > 0 && why)
     FAIL("%s: has fixtures, yet stands in the list of ops without", op->name);
   if (counts->lines > 0 && counts->gradient_lines == 0 && !op->impl->no_grad)
     FAIL("%s: no fixture covers its gradient", op->name);
-  if (excuse)
-    printf("no outside oracle: %s: %s\n", op->name, excuse);
+  if (why)
+    printf("no outside oracle: %s: %s\n", op->name, why);
 }
 
 TEST_WALK(oracle) {

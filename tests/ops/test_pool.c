@@ -1,11 +1,11 @@
-/* Pooling: the table of sizes, gradients at ties end to end, second-order gradients of every kind. */
+/* Pooling: the table of sizes, gradients at ties, second-order gradients of every kind. */
 #include "support/graph_run.h"
 #include "support/test.h"
 
 #include <math.h>
 
-/* By PyTorch's rule: floor, or ceil less one where the last window would not begin inside the input or
- * the padding before it. -1: no window fits. Paddings on both sides. */
+/* By PyTorch's rule: floor, or ceil less one where the last window would not begin inside the input
+ * or the padding before it. -1: no window fits. Paddings on both sides. */
 static const struct {
   int64_t length, kernel, stride, pad, dilation;
   int64_t floor, ceil;

@@ -111,6 +111,7 @@ TEST(uniform_stays_below_hi) {
   for (size_t i = 0; i < COUNT_OF(rows); i++) {
     REQUIRE(draw("uniform", "1, 2, 3", rows[i].attributes, numbers, MANY) == MANY);
     moments m = moments_of(numbers, MANY);
+    CHECK(isfinite(m.mean)); /* no NaN among them */
     CHECK(m.least >= rows[i].lo);
     CHECK_EQ_INT(m.most == rows[i].below, 1);
   }

@@ -83,8 +83,7 @@ TEST(turning_keeps_norms_and_the_rest) {
   }
 }
 
-/* Element j of the interleaved form is element j/2 (even) or dims/2 + j/2 (odd) of the half form.
- * */
+/* Element j of the interleaved form is element j/2 (j even) or dims/2 + j/2 of the half form. */
 static void interleave(double *to, const double *from) {
   for (int64_t row = 0; row < 6; row++)
     for (int64_t j = 0; j < 10; j++)

@@ -1,8 +1,9 @@
-/* Symbolic sizes through convolution and pooling: what is inferred, and that a graph bound to sizes gives
- * what a graph of those numbers gives, gradients of both orders included. */
+/* Symbolic sizes through convolution and pooling: what is inferred, and that a graph bound to sizes
+ * gives what a graph of those numbers gives, gradients of both orders included. */
 #include "support/graph_run.h"
 #include "support/test.h"
 
+#include <math.h>
 #include <stdio.h>
 
 typedef sn_value (*sized_builder)(sn_graph *g, sn_value x);
@@ -131,5 +132,20 @@ TEST(channels_and_kernels_are_numbers) {
   sn_value w = sn_input(r.g, "w", SN_F32, SN_SHAPE(1, n, 3));
   (void)sn_conv(r.g, x, w, SN_NONE, SN_INTS(1), SN_INTS(0), SN_INTS(0), SN_INTS(1), 1);
   CHECK_STR_HAS(sn_graph_message(r.g), "the weight's sizes must be numbers");
+  graph_run_end(&r);
+}
+
+/* Global pooling takes any length; the mean over nothing is NaN. */
+TEST(global_pooling_of_nothing) {
+  graph_run r;
+  if (!graph_run_start(&r))
+    return;
+  sn_dim length = sn_symbol(r.g, "length", 4);
+  sn_value x = sn_input(r.g, "x", SN_F32, SN_SHAPE(1, 2, length));
+  sn_output(r.g, "y", sn_adaptive_avg_pool(r.g, x, SN_SHAPE(1)));
+  if (graph_run_execute(&r, (int64_t[]){0}) && CHECK_EQ_INT(r.out[0].count, 2))
+    CHECK(isnan(r.out[0].data[0]) && isnan(r.out[0].data[1]));
+  (void)sn_adaptive_avg_pool(r.g, x, SN_SHAPE(2));
+  CHECK_STR_HAS(sn_graph_message(r.g), "must be a number to become 2");
   graph_run_end(&r);
 }

@@ -18,8 +18,7 @@ static bool start(fixture *f, int32_t seed) {
   sn_shape shape = SN_SHAPE(DRAWS);
   sn_output(f->g, "uniform", sn_uniform(f->g, key, SN_F32, shape, 0, 1, SN_AUTO));
   sn_output(f->g, "second", sn_uniform(f->g, key, SN_F32, shape, 0, 1, SN_AUTO));
-  sn_output(f->g, "dropped",
-            sn_dropout(f->g, sn_full(f->g, SN_F32, shape, 1), key, 0.5, SN_AUTO));
+  sn_output(f->g, "dropped", sn_dropout(f->g, sn_full(f->g, SN_F32, shape, 1), key, 0.5, SN_AUTO));
   const int32_t first[3] = {seed, 0, 0};
   return fixture_ready(f, NULL) &&
          CHECK(sn_store_write(f->store, "key", first, sizeof first) == SN_OK);

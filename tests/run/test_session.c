@@ -145,8 +145,8 @@ TEST(sessions_that_cannot_be_made) {
   CHECK_EQ_INT(sn_session_create(f.g, right, &o, &s), SN_OK);
   sn_session_destroy(s);
   /* The graph's own error comes up, whatever has been said since. */
-  (void)sn_matmul(f.g, sn_full(f.g, SN_F32, SN_SHAPE(2, 3), 0), sn_full(f.g, SN_F32, SN_SHAPE(2, 3), 0),
-                  false, false);
+  (void)sn_matmul(f.g, sn_full(f.g, SN_F32, SN_SHAPE(2, 3), 0),
+                  sn_full(f.g, SN_F32, SN_SHAPE(2, 3), 0), false, false);
   sn_entry e;
   CHECK_EQ_INT(sn_store_find(right, "nothing", &e), SN_ERR_NOT_FOUND);
   CHECK_EQ_INT(sn_session_create(f.g, right, NULL, &s), SN_ERR_INVALID);

@@ -115,11 +115,6 @@ TEST(state_of_every_dtype) {
 
 /* --- runs that fail --- */
 
-typedef struct failure {
-  sn_status status;
-  const char *message;
-} failure;
-
 /* Two counters; the second depends on something that fails where the input "x" says so. */
 static void build_fallible(sn_graph *g) {
   sn_value x = sn_input(g, "x", SN_I32, SN_SCALAR);

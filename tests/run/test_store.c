@@ -269,7 +269,8 @@ TEST(a_broken_graph_initialises_nothing) {
   sn_store *store;
   REQUIRE(sn_store_create(other, &store) == SN_OK);
   (void)sn_state(f.g, "w", SN_F32, SN_SHAPE(2), SN_INIT_ONES, 1);
-  (void)sn_add(f.g, sn_input(f.g, "x", SN_F32, SN_SHAPE(2)), sn_input(f.g, "y", SN_F32, SN_SHAPE(3)));
+  (void)sn_add(f.g, sn_input(f.g, "x", SN_F32, SN_SHAPE(2)),
+               sn_input(f.g, "y", SN_F32, SN_SHAPE(3)));
   CHECK_EQ_INT(sn_store_init(store, f.g, 0), SN_ERR_INVALID);
   CHECK_STR_HAS(sn_ctx_message(other), "add");
   CHECK_EQ_INT(sn_store_count(store), 0);

@@ -1,5 +1,6 @@
-/* Runs a graph that a test has built, in double precision, with symbols bound and inputs drawn by name
- * and index (case_weight), so that an input of the same name holds the same numbers in every graph:
+/* Runs a graph that a test has built, in double precision, with symbols bound and inputs drawn by
+ * name and index (case_weight), so that an input of the same name holds the same numbers in every
+ * graph:
  *
  *   graph_run r;
  *   if (graph_run_start(&r)) {

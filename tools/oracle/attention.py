@@ -6,7 +6,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from fixture import B, D, G, I, L, R
+from fixture import B, D, G, L, R
 
 OFF = -math.inf
 
@@ -36,17 +36,32 @@ def scores_of(q, k, mask, bias, kv_length, scale, softcap, causal, window):
     return torch.where(ok, score, OFF), ok
 
 
-def attend(q, k, v, mask=None, bias=None, kv_length=None, sinks=None, scale=1.0, softcap=0,
-           causal="none", window=0, layout="bhsd"):
+def attend(
+    q,
+    k,
+    v,
+    mask=None,
+    bias=None,
+    kv_length=None,
+    sinks=None,
+    scale=1.0,
+    softcap=0,
+    causal="none",
+    window=0,
+    layout="bhsd",
+):
     """The result and its log-sum-exp, by the definition."""
     if layout == "bshd":
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))
     score, _ = scores_of(q, k, mask, bias, kv_length, scale, softcap, causal, window)
-    rest = score if sinks is None else torch.cat(
-        [score, sinks[None, :, None, None].expand(*score.shape[:3], 1)], -1)
+    rest = (
+        score
+        if sinks is None
+        else torch.cat([score, sinks[None, :, None, None].expand(*score.shape[:3], 1)], -1)
+    )
     empty = (rest == OFF).all(-1, keepdim=True)  # rows that see nothing
     safe = torch.where(empty, 0.0, rest)
-    p = torch.where(empty | (rest == OFF), 0.0, torch.softmax(safe, -1))[..., :score.shape[-1]]
+    p = torch.where(empty | (rest == OFF), 0.0, torch.softmax(safe, -1))[..., : score.shape[-1]]
     lse = torch.where(empty[..., 0], OFF, torch.logsumexp(safe, -1))
     out = p @ v.repeat_interleave(q.shape[1] // v.shape[1], 1)
     return out.transpose(1, 2) if layout == "bshd" else out, lse
@@ -71,8 +86,23 @@ def attend_grad(q, k, v, mask, bias, kv_length, sinks, d_out, d_lse, **options):
     return [torch.zeros(0) if t is None else next(grads) for t in leaves.values()]
 
 
-def grad_formula(q, k, v, mask, bias, kv_length, sinks, lse, out, d_out, d_lse, scale=1.0, softcap=0,
-                 causal="none", window=0):
+def grad_formula(
+    q,
+    k,
+    v,
+    mask,
+    bias,
+    kv_length,
+    sinks,
+    lse,
+    out,
+    d_out,
+    d_lse,
+    scale=1.0,
+    softcap=0,
+    causal="none",
+    window=0,
+):
     """The same as a function of lse and out too, which can be differentiated once more."""
     score, ok = scores_of(q, k, mask, bias, kv_length, scale, softcap, causal, window)
     group = q.shape[1] // k.shape[1]
@@ -108,19 +138,64 @@ CASES = [
     ((1, 1, 4, 2), (1, 1, 3, 2), (1, 1, 3, 2), {}, {"scale": 0.5, "causal": "end"}),
     ((1, 1, 3, 2), (1, 1, 3, 2), (1, 1, 3, 2), {}, {"scale": 2, "softcap": 1.5}),
     ((2, 2, 2, 2), (2, 1, 3, 2), (2, 1, 3, 2), {"mask": B(2, 3)}, {"scale": 0.5}),
-    ((2, 1, 2, 2), (2, 1, 3, 2), (2, 1, 3, 2), {"mask": G([[[[1, 0, 1], [0, 0, 0]]], [[[1, 1, 1], [0, 1, 1]]]], "bool")}, {"scale": 0.5}),
+    (
+        (2, 1, 2, 2),
+        (2, 1, 3, 2),
+        (2, 1, 3, 2),
+        {"mask": G([[[[1, 0, 1], [0, 0, 0]]], [[[1, 1, 1], [0, 1, 1]]]], "bool")},
+        {"scale": 0.5},
+    ),
     ((1, 2, 2, 2), (1, 2, 3, 2), (1, 2, 3, 2), {"bias": L(2, 3)}, {"scale": 0.5}),
-    ((1, 2, 2, 2), (1, 1, 3, 2), (1, 1, 3, 2), {"bias": L(2, 2, 3)}, {"scale": 0.5, "softcap": 2, "causal": "end"}),
-    ((1, 1, 2, 2), (1, 1, 3, 2), (1, 1, 3, 1), {"bias": G([[0, OFF, 0.5], [OFF, OFF, OFF]])}, {"scale": 0.5}),
+    (
+        (1, 2, 2, 2),
+        (1, 1, 3, 2),
+        (1, 1, 3, 2),
+        {"bias": L(2, 2, 3)},
+        {"scale": 0.5, "softcap": 2, "causal": "end"},
+    ),
+    (
+        (1, 1, 2, 2),
+        (1, 1, 3, 2),
+        (1, 1, 3, 1),
+        {"bias": G([[0, OFF, 0.5], [OFF, OFF, OFF]])},
+        {"scale": 0.5},
+    ),
     ((2, 1, 2, 2), (2, 1, 4, 2), (2, 1, 4, 2), {"kv_length": G([3, 1], "i32")}, {"scale": 0.5}),
-    ((2, 1, 2, 2), (2, 1, 4, 2), (2, 1, 4, 2), {"kv_length": G([3, 4], "i32")}, {"scale": 0.5, "causal": "end", "window": 2}),
-    ((2, 1, 2, 2), (2, 1, 4, 2), (2, 1, 4, 2), {"kv_length": G([3, 2], "i32")}, {"scale": 0.5, "causal": "start"}),
+    (
+        (2, 1, 2, 2),
+        (2, 1, 4, 2),
+        (2, 1, 4, 2),
+        {"kv_length": G([3, 4], "i32")},
+        {"scale": 0.5, "causal": "end", "window": 2},
+    ),
+    (
+        (2, 1, 2, 2),
+        (2, 1, 4, 2),
+        (2, 1, 4, 2),
+        {"kv_length": G([3, 2], "i32")},
+        {"scale": 0.5, "causal": "start"},
+    ),
     ((1, 4, 2, 2), (1, 2, 2, 2), (1, 2, 2, 2), {"sinks": L(4)}, {"scale": 0.5, "causal": "end"}),
     ((1, 2, 4, 2), (1, 3, 2, 2), (1, 3, 2, 1), {"sinks": L(4)}, {"scale": 0.5, "layout": "bshd"}),
-    ((1, 2, 3, 2), (1, 3, 1, 2), (1, 3, 1, 2), {}, {"scale": 0.5, "causal": "end", "layout": "bshd"}),
-    ((2, 2, 2, 2), (2, 1, 4, 2), (2, 1, 4, 2),
-     {"mask": B(2, 1, 2, 4), "bias": L(1, 2, 1, 4), "kv_length": G([3, 4], "i32"), "sinks": L(2)},
-     {"scale": 0.75, "softcap": 3, "causal": "end", "window": 3}),
+    (
+        (1, 2, 3, 2),
+        (1, 3, 1, 2),
+        (1, 3, 1, 2),
+        {},
+        {"scale": 0.5, "causal": "end", "layout": "bshd"},
+    ),
+    (
+        (2, 2, 2, 2),
+        (2, 1, 4, 2),
+        (2, 1, 4, 2),
+        {
+            "mask": B(2, 1, 2, 4),
+            "bias": L(1, 2, 1, 4),
+            "kv_length": G([3, 4], "i32"),
+            "sinks": L(2),
+        },
+        {"scale": 0.75, "softcap": 3, "causal": "end", "window": 3},
+    ),
 ]
 
 
@@ -134,44 +209,133 @@ def second_order(add):
     arguments = "q, k, v, mask, bias, kv_length, sinks, lse, out, d_out, d_lse"
     for q, k, v, given, options in [CASES[3], CASES[9], CASES[-1]]:
         optional = {n: given.get(n) for n in ("mask", "bias", "kv_length", "sinks")}
-        add("attention_grad", words(options), f"grad_formula({arguments}, {call(options)})", q=L(*q),
-            k=L(*k), v=L(*v), **optional, lse=part(1, options), out=part(0, options),
-            d_out=L(*q[:-1], v[-1]), d_lse=L(*q[:3]) if "sinks" in given else None)
+        add(
+            "attention_grad",
+            words(options),
+            f"grad_formula({arguments}, {call(options)})",
+            q=L(*q),
+            k=L(*k),
+            v=L(*v),
+            **optional,
+            lse=part(1, options),
+            out=part(0, options),
+            d_out=L(*q[:-1], v[-1]),
+            d_lse=L(*q[:3]) if "sinks" in given else None,
+        )
 
 
 def formula(add):
     for q, k, v, given, options in CASES:
         optional = {n: given.get(n) for n in ("mask", "bias", "kv_length", "sinks")}
         arguments = "q, k, v, mask, bias, kv_length, sinks"
-        add("attention", words(options), f"attend({arguments}, {call(options)})", q=L(*q), k=L(*k),
-            v=L(*v), **optional)
+        add(
+            "attention",
+            words(options),
+            f"attend({arguments}, {call(options)})",
+            q=L(*q),
+            k=L(*k),
+            v=L(*v),
+            **optional,
+        )
         rows = [q[0], q[2], q[1]] if options.get("layout") == "bshd" else list(q[:3])
-        add("attention_grad", words(options),
-            f"attend_grad({arguments}, d_out, d_lse, {call(options)})", q=L(*q), k=L(*k), v=L(*v),
-            **optional, lse=part(1, options), out=part(0, options), d_out=L(*q[:-1], v[-1]),
-            d_lse=L(*rows) if len(options) > 2 else None, _grad=False, _tol=1e-6)
+        add(
+            "attention_grad",
+            words(options),
+            f"attend_grad({arguments}, d_out, d_lse, {call(options)})",
+            q=L(*q),
+            k=L(*k),
+            v=L(*v),
+            **optional,
+            lse=part(1, options),
+            out=part(0, options),
+            d_out=L(*q[:-1], v[-1]),
+            d_lse=L(*rows) if len(options) > 2 else None,
+            _grad=False,
+            _tol=1e-6,
+        )
 
 
 def torch_own(add):
     tail = {"mask": None, "bias": None, "kv_length": None, "sinks": None}
-    add("attention", "scale=0.7071067811865476", "sdpa(q, k, v)", q=R(1, 2, 3, 2), k=R(1, 2, 5, 2),
-        v=R(1, 2, 5, 2), **tail)
-    add("attention", "scale=0.5 causal=end", "sdpa(q, k, v, is_causal=True, scale=0.5)",
-        q=R(2, 1, 3, 2), k=R(2, 1, 3, 2), v=R(2, 1, 3, 1), **tail)
-    add("attention", "scale=0.5 causal=start", "sdpa(q, k, v, is_causal=True, scale=0.5)",
-        q=R(1, 1, 3, 2), k=R(1, 1, 3, 2), v=R(1, 1, 3, 2), **tail)
-    add("attention", "scale=0.5 causal=end",
-        "sdpa(q, k, v, is_causal=True, scale=0.5, enable_gqa=True)", q=R(1, 4, 2, 2),
-        k=R(1, 2, 2, 2), v=R(1, 2, 2, 2), **tail)
-    add("attention", "scale=0.5", "sdpa(q, k, v, attn_mask=mask, scale=0.5)", q=R(1, 2, 2, 2),
-        k=R(1, 2, 3, 2), v=R(1, 2, 3, 2), mask=G([[1, 0, 1], [1, 1, 0]], "bool"), bias=None,
-        kv_length=None, sinks=None)
-    add("attention", "scale=0.5", "sdpa(q, k, v, attn_mask=bias, scale=0.5)", q=R(1, 2, 2, 2),
-        k=R(1, 2, 3, 2), v=R(1, 2, 3, 2), mask=None, bias=R(1, 2, 2, 3), kv_length=None, sinks=None)
-    add("attention", "scale=0.5 layout=bshd", "sdpa(q, k, v, 'bshd', scale=0.5, enable_gqa=True)",
-        q=R(1, 2, 4, 2), k=R(1, 3, 2, 2), v=R(1, 3, 2, 2), **tail)
-    add("attention", "scale=0.5", "sdpa(q, k, v, scale=0.5)", q=R(1, 1, 2, 3, dtype="f16"),
-        k=R(1, 1, 3, 3, dtype="f16"), v=R(1, 1, 3, 2, dtype="f16"), **tail, _grad=False)
+    add(
+        "attention",
+        "scale=0.7071067811865476",
+        "sdpa(q, k, v)",
+        q=R(1, 2, 3, 2),
+        k=R(1, 2, 5, 2),
+        v=R(1, 2, 5, 2),
+        **tail,
+    )
+    add(
+        "attention",
+        "scale=0.5 causal=end",
+        "sdpa(q, k, v, is_causal=True, scale=0.5)",
+        q=R(2, 1, 3, 2),
+        k=R(2, 1, 3, 2),
+        v=R(2, 1, 3, 1),
+        **tail,
+    )
+    add(
+        "attention",
+        "scale=0.5 causal=start",
+        "sdpa(q, k, v, is_causal=True, scale=0.5)",
+        q=R(1, 1, 3, 2),
+        k=R(1, 1, 3, 2),
+        v=R(1, 1, 3, 2),
+        **tail,
+    )
+    add(
+        "attention",
+        "scale=0.5 causal=end",
+        "sdpa(q, k, v, is_causal=True, scale=0.5, enable_gqa=True)",
+        q=R(1, 4, 2, 2),
+        k=R(1, 2, 2, 2),
+        v=R(1, 2, 2, 2),
+        **tail,
+    )
+    add(
+        "attention",
+        "scale=0.5",
+        "sdpa(q, k, v, attn_mask=mask, scale=0.5)",
+        q=R(1, 2, 2, 2),
+        k=R(1, 2, 3, 2),
+        v=R(1, 2, 3, 2),
+        mask=G([[1, 0, 1], [1, 1, 0]], "bool"),
+        bias=None,
+        kv_length=None,
+        sinks=None,
+    )
+    add(
+        "attention",
+        "scale=0.5",
+        "sdpa(q, k, v, attn_mask=bias, scale=0.5)",
+        q=R(1, 2, 2, 2),
+        k=R(1, 2, 3, 2),
+        v=R(1, 2, 3, 2),
+        mask=None,
+        bias=R(1, 2, 2, 3),
+        kv_length=None,
+        sinks=None,
+    )
+    add(
+        "attention",
+        "scale=0.5 layout=bshd",
+        "sdpa(q, k, v, 'bshd', scale=0.5, enable_gqa=True)",
+        q=R(1, 2, 4, 2),
+        k=R(1, 3, 2, 2),
+        v=R(1, 3, 2, 2),
+        **tail,
+    )
+    add(
+        "attention",
+        "scale=0.5",
+        "sdpa(q, k, v, scale=0.5)",
+        q=R(1, 1, 2, 3, dtype="f16"),
+        k=R(1, 1, 3, 3, dtype="f16"),
+        v=R(1, 1, 3, 2, dtype="f16"),
+        **tail,
+        _grad=False,
+    )
 
 
 def check_formula():
@@ -181,9 +345,10 @@ def check_formula():
     mask = torch.rand(2, 4, 5, 5, generator=g) < 0.7
     mask[..., 0] = True
     for mine, theirs in [
-            (attend(q, k, v, scale=0.3), sdpa(q, k, v, scale=0.3, enable_gqa=True)),
-            (attend(q, k, v, causal="end"), sdpa(q, k, v, is_causal=True, scale=1.0, enable_gqa=True)),
-            (attend(q, k, v, mask=mask), sdpa(q, k, v, attn_mask=mask, scale=1.0, enable_gqa=True))]:
+        (attend(q, k, v, scale=0.3), sdpa(q, k, v, scale=0.3, enable_gqa=True)),
+        (attend(q, k, v, causal="end"), sdpa(q, k, v, is_causal=True, scale=1.0, enable_gqa=True)),
+        (attend(q, k, v, mask=mask), sdpa(q, k, v, attn_mask=mask, scale=1.0, enable_gqa=True)),
+    ]:
         torch.testing.assert_close(mine[0], theirs, rtol=1e-12, atol=1e-12)
 
 

@@ -4,7 +4,7 @@ the same at both ends the engine's own padding is used."""
 import torch
 import torch.nn.functional as F
 
-from fixture import D, G, L, R
+from fixture import D, G, L
 
 CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
@@ -28,14 +28,17 @@ def conv(x, w, bias, stride, before, after, dilation, groups):
 
 def conv_input(dy, w, size, *options):
     """Autograd of conv for x; differentiable once more."""
-    x = torch.zeros(dy.shape[0], w.shape[1] * options[-1], *size, dtype=dy.dtype, requires_grad=True)
+    x = torch.zeros(
+        dy.shape[0], w.shape[1] * options[-1], *size, dtype=dy.dtype, requires_grad=True
+    )
     return torch.autograd.grad(conv(x, w, None, *options), x, dy, create_graph=True)[0]
 
 
 def conv_weight(x, dy, kernel, *options):
     """Autograd of conv for w; differentiable once more."""
-    w = torch.zeros(dy.shape[1], x.shape[1] // options[-1], *kernel, dtype=dy.dtype,
-                    requires_grad=True)
+    w = torch.zeros(
+        dy.shape[1], x.shape[1] // options[-1], *kernel, dtype=dy.dtype, requires_grad=True
+    )
     return torch.autograd.grad(conv(x, w, None, *options), w, dy, create_graph=True)[0]
 
 
@@ -86,9 +89,15 @@ def adaptive(x, size):
     return ADAPTIVE[x.dim() - 2](x, size)
 
 
-helpers = {"conv": conv, "conv_input": conv_input, "conv_weight": conv_weight,
-           "conv_transpose": conv_transpose, "pool": pool, "pool_grad": pool_grad,
-           "adaptive": adaptive}
+helpers = {
+    "conv": conv,
+    "conv_input": conv_input,
+    "conv_weight": conv_weight,
+    "conv_transpose": conv_transpose,
+    "pool": pool,
+    "pool_grad": pool_grad,
+    "adaptive": adaptive,
+}
 
 # x, w, bias, stride, pad_before, pad_after, dilation, groups
 CONVS = [
@@ -137,21 +146,51 @@ def attrs_of(**attrs):
 def convolutions(add):
     for x, w, bias, stride, before, after, dilation, groups in CONVS:
         options = f"{stride}, {before}, {after}, {dilation}, {groups}"
-        attrs = attrs_of(stride=stride, pad_before=before, pad_after=after, dilation=dilation,
-                         groups=groups)
-        add("conv", attrs, f"conv(x, w, bias, {options})", x=L(*x), w=L(*w),
-            bias=L(w[0]) if bias else None)
-        dy = conv(torch.zeros(x), torch.zeros(w), None, stride, before, after, dilation, groups).shape
-        add("conv_grad_input", f"size={list(x[2:])} {attrs}",
-            f"conv_input(dy, w, {list(x[2:])}, {options})", dy=L(*dy), w=L(*w))
-        add("conv_grad_weight", f"kernel={list(w[2:])} {attrs}",
-            f"conv_weight(x, dy, {list(w[2:])}, {options})", x=L(*x), dy=L(*dy))
+        attrs = attrs_of(
+            stride=stride, pad_before=before, pad_after=after, dilation=dilation, groups=groups
+        )
+        add(
+            "conv",
+            attrs,
+            f"conv(x, w, bias, {options})",
+            x=L(*x),
+            w=L(*w),
+            bias=L(w[0]) if bias else None,
+        )
+        dy = conv(
+            torch.zeros(x), torch.zeros(w), None, stride, before, after, dilation, groups
+        ).shape
+        add(
+            "conv_grad_input",
+            f"size={list(x[2:])} {attrs}",
+            f"conv_input(dy, w, {list(x[2:])}, {options})",
+            dy=L(*dy),
+            w=L(*w),
+        )
+        add(
+            "conv_grad_weight",
+            f"kernel={list(w[2:])} {attrs}",
+            f"conv_weight(x, dy, {list(w[2:])}, {options})",
+            x=L(*x),
+            dy=L(*dy),
+        )
     for x, w, bias, stride, before, after, dilation, more, groups in TRANSPOSES:
-        attrs = attrs_of(stride=stride, pad_before=before, pad_after=after, dilation=dilation,
-                         output_padding=more, groups=groups)
-        add("conv_transpose", attrs,
+        attrs = attrs_of(
+            stride=stride,
+            pad_before=before,
+            pad_after=after,
+            dilation=dilation,
+            output_padding=more,
+            groups=groups,
+        )
+        add(
+            "conv_transpose",
+            attrs,
             f"conv_transpose(x, w, bias, {stride}, {before}, {after}, {dilation}, {more}, {groups})",
-            x=L(*x), w=L(*w), bias=L(w[1] * groups) if bias else None)
+            x=L(*x),
+            w=L(*w),
+            bias=L(w[1] * groups) if bias else None,
+        )
 
 
 def pools(add):
@@ -165,28 +204,62 @@ def pools(add):
     for kind in ("max", "min"):
         one_pool(add, (1, 1, 7), (kind, [2], [2], [1], [1], [3], False, False))
         one_pool(add, (1, 1, 5, 6), (kind, [2, 2], [1, 2], [0, 1], [0, 1], [2, 1], True, False))
-    for x, size in [((1, 2, 5), [3]), ((1, 1, 7), [2]), ((1, 1, 4, 5), [2, 3]), ((1, 2, 3, 3), [1, 1]),
-                    ((1, 1, 2, 3), [3, 4]), ((1, 1, 3, 2, 3), [2, 1, 2])]:
+    for x, size in [
+        ((1, 2, 5), [3]),
+        ((1, 1, 7), [2]),
+        ((1, 1, 4, 5), [2, 3]),
+        ((1, 2, 3, 3), [1, 1]),
+        ((1, 1, 2, 3), [3, 4]),
+        ((1, 1, 3, 2, 3), [2, 1, 2]),
+    ]:
         add("adaptive_avg_pool", f"size={size}", f"adaptive(x, {size})", x=L(*x))
-    add("pool", "kind=max kernel=[2] stride=[1] pad_before=[0] pad_after=[0] dilation=[1]",
-        "F.max_pool1d(x, 2, 1)", x=G([[[1, float("nan"), 2, 3, -torch.inf]]]), _grad=False)
+    add(
+        "pool",
+        "kind=max kernel=[2] stride=[1] pad_before=[0] pad_after=[0] dilation=[1]",
+        "F.max_pool1d(x, 2, 1)",
+        x=G([[[1, float("nan"), 2, 3, -torch.inf]]]),
+        _grad=False,
+    )
 
 
 def one_pool(add, shape, options):
     kind, kernel, stride, before, after, dilation, ceil, include = options
-    attrs = attrs_of(kind=kind, kernel=kernel, stride=stride, pad_before=before, pad_after=after,
-                     dilation=dilation, ceil_mode=ceil, count_include_pad=include)
+    attrs = attrs_of(
+        kind=kind,
+        kernel=kernel,
+        stride=stride,
+        pad_before=before,
+        pad_after=after,
+        dilation=dilation,
+        ceil_mode=ceil,
+        count_include_pad=include,
+    )
     text = ", ".join(map(repr, options))
     add("pool", attrs, f"pool(x, {text})", x=L(*shape))
     dy = pool(torch.zeros(shape), *options).shape
     if kind in ("sum", "min") and dilation == [1] * len(kernel) and before != after:
         return
     if kind == "prod":
-        add("pool_grad", attrs, f"pool_grad(x, dy, {text})", x=L(*shape),
-            y=D(lambda x: pool(x, *options)), dy=L(*dy), _tol=1e-5, _grad=False)
+        add(
+            "pool_grad",
+            attrs,
+            f"pool_grad(x, dy, {text})",
+            x=L(*shape),
+            y=D(lambda x: pool(x, *options)),
+            dy=L(*dy),
+            _tol=1e-5,
+            _grad=False,
+        )
     else:
-        add("pool_grad", attrs, f"pool_grad(x, dy, {text})", x=L(*shape),
-            y=D(lambda x: pool(x, *options)), dy=L(*dy), _grad=["dy"])
+        add(
+            "pool_grad",
+            attrs,
+            f"pool_grad(x, dy, {text})",
+            x=L(*shape),
+            y=D(lambda x: pool(x, *options)),
+            dy=L(*dy),
+            _grad=["dy"],
+        )
 
 
 def cases(family):

@@ -22,8 +22,14 @@ import random
 import torch
 import torch.nn.functional as F
 
-STORAGE = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
-           "i32": torch.int32, "u8": torch.uint8, "bool": torch.bool}
+STORAGE = {
+    "f32": torch.float32,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "i32": torch.int32,
+    "u8": torch.uint8,
+    "bool": torch.bool,
+}
 FLOATS = ("f32", "f16", "bf16")
 
 
@@ -48,9 +54,11 @@ def R(*shape, lo=-2.0, hi=2.0, dtype="f32"):
 
 def L(*shape, step=4, dtype="f32"):
     """Distinct multiples of 1/step around zero: short in text, no ties."""
+
     def make(rng, n):
         half = max(n // 2 + 1, 2 * step)
         return [k / step for k in rng.sample(range(-half, half), n)]
+
     return Draw(shape, dtype, make)
 
 
@@ -74,9 +82,11 @@ def G(numbers, dtype="f32", shape=None):
 
 def P(*shape, dtype="f32"):
     """Rows of probabilities along the last axis."""
+
     def make(rng, n):
         w = torch.tensor([rng.uniform(0.05, 1) for _ in range(n)], dtype=torch.float64)
         return (w.reshape(shape) / w.reshape(shape).sum(-1, keepdim=True)).reshape(-1).tolist()
+
     return Draw(shape, dtype, make)
 
 
@@ -148,7 +158,8 @@ class Family:
         first_float = dtypes[floats[0]] if floats else "f32"
         out = _out or [result_dtype(r, first_float) for r in results]
         arguments = ", ".join(
-            tensor_text(drawn[k].detach(), dtypes[k]) if k in drawn else "none" for k in inputs)
+            tensor_text(drawn[k].detach(), dtypes[k]) if k in drawn else "none" for k in inputs
+        )
         line = f"{op}({arguments})" + (f" {attrs}" if attrs else "") + " => "
         line += ", ".join(tensor_text(r.detach(), d) for r, d in zip(results, out))
         wanted = floats if _grad is None or _grad is True else _grad or []
@@ -168,8 +179,10 @@ class Family:
                 weights.append("none")
                 continue
             fixed = not r.requires_grad and loss is not None  # such as running statistics
-            quarter = [0 if fixed else rng.choice([-6, -5, -3, -2, -1, 1, 2, 3, 4, 7]) / 4
-                       for _ in range(r.numel())]
+            quarter = [
+                0 if fixed else rng.choice([-6, -5, -3, -2, -1, 1, 2, 3, 4, 7]) / 4
+                for _ in range(r.numel())
+            ]
             w = torch.tensor(quarter, dtype=torch.float64).reshape(r.shape)
             weights.append(tensor_text(w, dtype))
             part = (r * w).sum()

@@ -17,8 +17,19 @@ import torch
 
 from fixture import Family
 
-FAMILIES = ["pointwise", "reduce", "shape", "linear", "norm", "loss", "attention", "rope", "conv",
-            "choose", "onnx_nodes"]
+FAMILIES = [
+    "pointwise",
+    "reduce",
+    "shape",
+    "linear",
+    "norm",
+    "loss",
+    "attention",
+    "rope",
+    "conv",
+    "choose",
+    "onnx_nodes",
+]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 

@@ -10,8 +10,15 @@ import torch
 from onnx import numpy_helper
 
 FOLDER = pathlib.Path(os.environ.get("ONNX_NODE_TESTS", "/usr/include/onnx/backend/test/data/node"))
-DTYPES = {"float32": "f32", "float64": "f32", "float16": "f16", "int32": "i32", "int64": "i32",
-          "uint8": "u8", "bool": "bool"}
+DTYPES = {
+    "float32": "f32",
+    "float64": "f32",
+    "float16": "f16",
+    "int32": "i32",
+    "int64": "i32",
+    "uint8": "u8",
+    "bool": "bool",
+}
 
 # test, our op, attributes; `inputs` says which inputs of the node are tensors of ours (all when None)
 TESTS = [
@@ -80,10 +87,19 @@ TESTS = [
     ("layer_normalization_2d_axis0", "layer_norm", "axes=2 eps=1e-5", None),
     ("instancenorm_example", "group_norm", "groups=2 eps=1e-5", None),
     ("globalaveragepool_precomputed", "adaptive_avg_pool", "size=[1, 1]", None),
-    ("resize_downsample_scales_linear", "upsample_linear", "size=[1, 2] scale_h=0.6 scale_w=0.6", [0]),
+    (
+        "resize_downsample_scales_linear",
+        "upsample_linear",
+        "size=[1, 2] scale_h=0.6 scale_w=0.6",
+        [0],
+    ),
     ("resize_upsample_scales_linear", "upsample_linear", "size=[4, 4] scale_h=2 scale_w=2", [0]),
-    ("resize_upsample_scales_linear_align_corners", "upsample_linear",
-     "size=[4, 4] align_corners=true", [0]),
+    (
+        "resize_upsample_scales_linear_align_corners",
+        "upsample_linear",
+        "size=[4, 4] align_corners=true",
+        [0],
+    ),
     ("resize_upsample_sizes_nearest", "upsample_nearest", "size=[7, 8]", [0]),
     ("top_k", "topk", "k=3 axis=1 largest=true", [0]),
     ("top_k_smallest", "topk", "k=3 axis=1 largest=false", [0]),
@@ -93,7 +109,11 @@ TESTS = [
 SPATIAL = [
     ("averagepool_2d_ceil", "pool", "kind=avg ceil_mode=true"),
     ("averagepool_2d_precomputed_pads", "pool", "kind=avg"),
-    ("averagepool_2d_precomputed_pads_count_include_pad", "pool", "kind=avg count_include_pad=true"),
+    (
+        "averagepool_2d_precomputed_pads_count_include_pad",
+        "pool",
+        "kind=avg count_include_pad=true",
+    ),
     ("averagepool_2d_precomputed_strides", "pool", "kind=avg"),
     ("maxpool_2d_ceil", "pool", "kind=max ceil_mode=true"),
     ("maxpool_2d_dilations", "pool", "kind=max"),
@@ -111,8 +131,13 @@ SPATIAL = [
 def tensors(test, kind):
     paths = sorted(glob.glob(str(FOLDER / f"test_{test}" / "test_data_set_0" / f"{kind}_*.pb")))
     arrays = [numpy_helper.to_array(onnx.load_tensor(p)) for p in paths]
-    return [(torch.from_numpy(a.astype("int32") if a.dtype == "int64" else a.copy()),
-             DTYPES[a.dtype.name]) for a in arrays]
+    return [
+        (
+            torch.from_numpy(a.astype("int32") if a.dtype == "int64" else a.copy()),
+            DTYPES[a.dtype.name],
+        )
+        for a in arrays
+    ]
 
 
 def spatial(test, op):
@@ -122,8 +147,12 @@ def spatial(test, op):
     n = tensors(test, "input")[0][0].dim() - 2
     pads = list(given.get("pads", [0] * 2 * n))
     words = {"kernel": list(given.get("kernel_shape", []))} if op == "pool" else {}
-    words |= {"stride": list(given.get("strides", [1] * n)), "pad_before": pads[:n],
-              "pad_after": pads[n:], "dilation": list(given.get("dilations", [1] * n))}
+    words |= {
+        "stride": list(given.get("strides", [1] * n)),
+        "pad_before": pads[:n],
+        "pad_after": pads[n:],
+        "dilation": list(given.get("dilations", [1] * n)),
+    }
     if op == "conv_transpose":
         words["output_padding"] = list(given.get("output_padding", [0] * n))
     return " ".join(f"{k}={v}" for k, v in words.items())
@@ -138,5 +167,11 @@ def cases(family):
         family.keep(op, attrs, inputs, results, f"onnx test_{test}", tol=1e-5)
     for test, op, more in SPATIAL:
         inputs = tensors(test, "input") + ([None] if op != "pool" else [])
-        family.keep(op, f"{spatial(test, op)} {more}", inputs, tensors(test, "output")[:1],
-                    f"onnx test_{test}", tol=1e-5)
+        family.keep(
+            op,
+            f"{spatial(test, op)} {more}",
+            inputs,
+            tensors(test, "output")[:1],
+            f"onnx test_{test}",
+            tol=1e-5,
+        )

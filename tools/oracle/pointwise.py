@@ -1,7 +1,7 @@
 """Pointwise ops. Kinks and special values stand in lines of their own; where PyTorch's convention is
 not ours (docs/oracle.md) they are left out."""
 
-from fixture import B, G, I, L, R
+from fixture import B, G, I, R
 
 NAN, INF = float("nan"), float("inf")
 
@@ -110,13 +110,22 @@ SPECIAL = [
 ]
 
 BINARY = [
-    ("add", "torch.add(a, b)"), ("sub", "torch.sub(a, b)"), ("mul", "torch.mul(a, b)"),
-    ("div", "torch.div(a, b)"), ("rem", "torch.remainder(a, b)"), ("fmod", "torch.fmod(a, b)"),
+    ("add", "torch.add(a, b)"),
+    ("sub", "torch.sub(a, b)"),
+    ("mul", "torch.mul(a, b)"),
+    ("div", "torch.div(a, b)"),
+    ("rem", "torch.remainder(a, b)"),
+    ("fmod", "torch.fmod(a, b)"),
     ("floor_div", "torch.div(a, b, rounding_mode='floor')"),
-    ("maximum", "torch.maximum(a, b)"), ("minimum", "torch.minimum(a, b)"),
+    ("maximum", "torch.maximum(a, b)"),
+    ("minimum", "torch.minimum(a, b)"),
     ("atan2", "torch.atan2(a, b)"),
-    ("eq", "torch.eq(a, b)"), ("ne", "torch.ne(a, b)"), ("lt", "torch.lt(a, b)"),
-    ("le", "torch.le(a, b)"), ("gt", "torch.gt(a, b)"), ("ge", "torch.ge(a, b)"),
+    ("eq", "torch.eq(a, b)"),
+    ("ne", "torch.ne(a, b)"),
+    ("lt", "torch.lt(a, b)"),
+    ("le", "torch.le(a, b)"),
+    ("gt", "torch.gt(a, b)"),
+    ("ge", "torch.ge(a, b)"),
 ]
 COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
 
@@ -126,14 +135,24 @@ def unary(add):
         add(op, attrs, expression, x=R(2, 5, lo=lo, hi=hi))
     for op, attrs, expression, numbers in SPECIAL:
         add(op, attrs, expression, x=G(numbers), _grad=False)
-    for op, expression in [("neg", "torch.neg(x)"), ("abs", "torch.abs(x)"),
-                           ("sign", "torch.sign(x)"), ("sqr", "torch.square(x)")]:
+    for op, expression in [
+        ("neg", "torch.neg(x)"),
+        ("abs", "torch.abs(x)"),
+        ("sign", "torch.sign(x)"),
+        ("sqr", "torch.square(x)"),
+    ]:
         add(op, "", expression, x=G([3, -4, 0, 2147483647, -46341, -2147483648], "i32"))
     for dtype in ("f16", "bf16"):
-        for op, expression in [("exp", "torch.exp(x)"), ("sqrt", "torch.sqrt(x.abs())"),
-                               ("tanh", "torch.tanh(x)"), ("gelu", "F.gelu(x)"),
-                               ("recip", "torch.reciprocal(x)"), ("silu", "F.silu(x)"),
-                               ("sigmoid", "torch.sigmoid(x)"), ("relu", "F.relu(x)")]:
+        for op, expression in [
+            ("exp", "torch.exp(x)"),
+            ("sqrt", "torch.sqrt(x.abs())"),
+            ("tanh", "torch.tanh(x)"),
+            ("gelu", "F.gelu(x)"),
+            ("recip", "torch.reciprocal(x)"),
+            ("silu", "F.silu(x)"),
+            ("sigmoid", "torch.sigmoid(x)"),
+            ("relu", "F.relu(x)"),
+        ]:
             add(op, "", expression, x=R(7, lo=0.1, hi=3, dtype=dtype), _grad=False)
     # Gradients at the kinks where the conventions agree.
     add("abs", "", "torch.abs(x)", x=G([0.0, -1, 1]))
@@ -156,13 +175,34 @@ def casts(add):
     add("cast", "dtype=i32", t.format("int32"), x=G(floats + [2147483520, -2147483648, -0.99]))
     add("cast", "dtype=u8", t.format("uint8"), x=G([0, 1.5, 254.99, 255, 0.99]))
     add("cast", "dtype=bool", "x.to(torch.bool)", x=G([0, -0.0, 1, 0.5, NAN, INF, 1e-30]))
-    ties = [1.00048828125, 1.00146484375, 65504, 65519.996, 65520, 1e30, 5.9604645e-8, 2.9802322e-8,
-            2.9802326e-8, 8.9406967e-8, 0.1, 6.1035156e-5, -1e-9, INF, -INF, NAN]
+    ties = [
+        1.00048828125,
+        1.00146484375,
+        65504,
+        65519.996,
+        65520,
+        1e30,
+        5.9604645e-8,
+        2.9802322e-8,
+        2.9802326e-8,
+        8.9406967e-8,
+        0.1,
+        6.1035156e-5,
+        -1e-9,
+        INF,
+        -INF,
+        NAN,
+    ]
     add("cast", "dtype=f16", t.format("float16"), x=G(ties), _grad=False, _out=["f16"])
     ties = [1.00390625, 1.01171875, 3.3895314e38, 3.3961776e38, 0.1, -1 / 3, 1e-40, INF, NAN]
     add("cast", "dtype=bf16", t.format("bfloat16"), x=G(ties), _grad=False, _out=["bf16"])
-    add("cast", "dtype=f32", "x.to(torch.float32)", _out=["f32"],
-        x=G([16777217, 16777219, -2147483648, 2147483647, 7], "i32"))
+    add(
+        "cast",
+        "dtype=f32",
+        "x.to(torch.float32)",
+        _out=["f32"],
+        x=G([16777217, 16777219, -2147483648, 2147483647, 7], "i32"),
+    )
     add("cast", "dtype=f16", "x.to(torch.float16)", _out=["f16"], x=G([2049, 2051, -7], "i32"))
     add("cast", "dtype=i32", "x.to(torch.int32)", x=G([0, 255, 128], "u8"))
     add("cast", "dtype=i32", "x.to(torch.int32)", x=B(5))
@@ -194,26 +234,60 @@ def binary(add):
         if op == "div":
             expression = "torch.div(a, b, rounding_mode='trunc')"
         add(op, "", expression, a=G(whole, "i32"), b=G(other, "i32"))
-    add("add", "", "torch.add(a, b)", a=G([2147483647, -2147483648], "i32"), b=G([[1], [-1]], "i32"))
+    add(
+        "add", "", "torch.add(a, b)", a=G([2147483647, -2147483648], "i32"), b=G([[1], [-1]], "i32")
+    )
     add("mul", "", "torch.mul(a, b)", a=G([65537, -3], "i32"), b=G([65537, 1431655766], "i32"))
     for dtype in ("f16", "bf16"):
-        for op, expression in [("add", "torch.add(a, b)"), ("mul", "torch.mul(a, b)"),
-                               ("div", "torch.div(a, b)"), ("maximum", "torch.maximum(a, b)")]:
-            add(op, "", expression, a=R(5, dtype=dtype), b=R(5, lo=0.5, hi=3, dtype=dtype), _grad=False)
-    for op, expression in [("rem", "torch.remainder(a, b)"), ("fmod", "torch.fmod(a, b)"),
-                           ("floor_div", "torch.div(a, b, rounding_mode='floor')")]:
-        add(op, "", expression, a=G([NAN, 1, 0, 5.5, -5.5, 0]), b=G([1, NAN, 0, 0, 0, -2]),
-            _grad=False)
+        for op, expression in [
+            ("add", "torch.add(a, b)"),
+            ("mul", "torch.mul(a, b)"),
+            ("div", "torch.div(a, b)"),
+            ("maximum", "torch.maximum(a, b)"),
+        ]:
+            add(
+                op,
+                "",
+                expression,
+                a=R(5, dtype=dtype),
+                b=R(5, lo=0.5, hi=3, dtype=dtype),
+                _grad=False,
+            )
+    for op, expression in [
+        ("rem", "torch.remainder(a, b)"),
+        ("fmod", "torch.fmod(a, b)"),
+        ("floor_div", "torch.div(a, b, rounding_mode='floor')"),
+    ]:
+        add(
+            op,
+            "",
+            expression,
+            a=G([NAN, 1, 0, 5.5, -5.5, 0]),
+            b=G([1, NAN, 0, 0, 0, -2]),
+            _grad=False,
+        )
         if op != "floor_div":  # with infinities ours is floor(a / b), PyTorch's is Python's //
-            add(op, "", expression, a=G([INF, -INF, 5.5, -5.5, 5.5, -5.5]), _grad=False,
-                b=G([2, 3, INF, INF, -INF, -INF]))
+            add(
+                op,
+                "",
+                expression,
+                a=G([INF, -INF, 5.5, -5.5, 5.5, -5.5]),
+                _grad=False,
+                b=G([2, 3, INF, INF, -INF, -INF]),
+            )
     add("maximum", "", "torch.maximum(a, b)", a=G([1, 2, 3, 3]), b=G([1, 3, 2, 3]))
     add("minimum", "", "torch.minimum(a, b)", a=G([1, 2, 3, 3]), b=G([1, 3, 2, 3]))
     add("pow", "", "torch.pow(a, b)", a=R(2, 3, lo=0.1, hi=3), b=R(2, 3))
     add("pow", "", "torch.pow(a, b)", a=R(2, 1, 3, lo=0.1, hi=3), b=R(2, 1))
     add("pow", "", "torch.pow(a, b)", _grad=["a"], a=G([-2, -2, -1.5, 2]), b=G([2, 3, -1, -2]))
-    add("pow", "", "torch.pow(a, b)", _grad=False, a=G([0, 0, NAN, 1, -2, INF, -INF, 0, -1, 2]),
-        b=G([0, 2, 0, NAN, 0.5, -1, 3, -1, INF, 200]))
+    add(
+        "pow",
+        "",
+        "torch.pow(a, b)",
+        _grad=False,
+        a=G([0, 0, NAN, 1, -2, INF, -INF, 0, -1, 2]),
+        b=G([0, 2, 0, NAN, 0.5, -1, 3, -1, INF, 200]),
+    )
     add("atan2", "", "torch.atan2(a, b)", a=G([1, 1, -1, -1]), b=G([1, -1, 1, -1]))
     for op, word in [("logical_and", "and"), ("logical_or", "or"), ("logical_xor", "xor")]:
         expression = f"torch.logical_{word}(a, b)"
@@ -224,8 +298,15 @@ def binary(add):
             add(op, "", expression, a=G([0, 0, 1, 1], "bool"), b=G([0, 1, 0, 1], "bool"))
     add("where", "", "torch.where(cond, a, b)", cond=B(2, 3), a=R(2, 3), b=R(2, 3))
     add("where", "", "torch.where(cond, a, b)", cond=B(2, 1, 1), a=R(3, 1), b=R(5))
-    add("where", "", "torch.where(cond, a, b)", cond=G([1, 0, 1, 0], "bool"),
-        a=G([1, NAN, INF, 2]), b=G([NAN, 1, 2, -INF]), _grad=False)
+    add(
+        "where",
+        "",
+        "torch.where(cond, a, b)",
+        cond=G([1, 0, 1, 0], "bool"),
+        a=G([1, NAN, INF, 2]),
+        b=G([NAN, 1, 2, -INF]),
+        _grad=False,
+    )
     add("where", "", "torch.where(cond, a, b)", cond=B(5), a=I(5), b=I(1))
     add("where", "", "torch.where(cond, a, b)", cond=B(5), a=B(5), b=B(1))
 

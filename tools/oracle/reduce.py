@@ -2,7 +2,7 @@
 
 import torch
 
-from fixture import B, G, I, L, R
+from fixture import B, G, L, R
 
 NAN, INF = float("nan"), float("inf")
 
@@ -51,11 +51,20 @@ def reductions(add):
         add(op, "axes=[1]", pattern.format(axes=[1], keep=False), x=G(numbers), _grad=False)
     for op, pattern in FLOAT:
         if op not in ("max", "min"):
-            add(op, "axes=[0] keepdims=true", pattern.format(axes=[0], keep=True),
-                x=G([], shape=[0, 3]), _grad=False)
+            add(
+                op,
+                "axes=[0] keepdims=true",
+                pattern.format(axes=[0], keep=True),
+                x=G([], shape=[0, 3]),
+                _grad=False,
+            )
         if op in ("sum", "max", "min"):
-            add(op, "axes=[1]", pattern.format(axes=[1], keep=False),
-                x=G([[5, -7, 2147483647], [1, 2, -3]], "i32"))
+            add(
+                op,
+                "axes=[1]",
+                pattern.format(axes=[1], keep=False),
+                x=G([[5, -7, 2147483647], [1, 2, -3]], "i32"),
+            )
     # Where the gradient needs care: ties, zeros, a norm of 0, numbers that overflow exp.
     add("max", "axes=[1]", "torch.amax(x, [1])", x=G([[1, 3, 3, 2], [5, 5, 5, 5]]))
     add("min", "axes=[1]", "torch.amin(x, [1])", x=G([[1, 3, 1, 2], [5, 5, 5, 5]]))
@@ -72,10 +81,14 @@ def reductions(add):
         add("var", attrs.format([1], "true"), pattern.format([1], True), x=R(2, 3, 4))
         add("var", attrs.format([-1, 0], "false"), pattern.format([-1, 0], False), x=R(2, 3, 4))
         add("var", attrs.format([0], "false"), pattern.format([0], False), x=R(7, lo=1000, hi=1001))
-        add("var", attrs.format([0], "false"), pattern.format([0], False), x=R(7, dtype="bf16"),
-            _grad=False)
+        add(
+            "var",
+            attrs.format([0], "false"),
+            pattern.format([0], False),
+            x=R(7, dtype="bf16"),
+            _grad=False,
+        )
     add("var", "axes=[0] correction=0", "torch.var(x, 0, correction=0)", x=G([[1, 2, 3]]))
-
 
     add("var", "axes=[0] correction=1", "torch.var(x, 0, correction=1)", x=G([[1, 2]]), _grad=False)
 
@@ -91,8 +104,21 @@ def choices(add):
         add(op, "axis=1", f"torch.{op}(x, 1)", x=R(3, 5))
         add(op, "axis=0 keepdims=true", f"torch.{op}(x, 0, keepdim=True)", x=R(5, 3))
         add(op, "axis=-2", f"torch.{op}(x, -2)", x=R(2, 5, 2))
-        add(op, "axis=1", f"torch.{op}(x, 1)",
-            x=G([[1, 3, 3], [2, 2, 2], [5, NAN, 7], [NAN, 1, NAN], [INF, -INF, INF], [-INF, -INF, 0]]))
+        add(
+            op,
+            "axis=1",
+            f"torch.{op}(x, 1)",
+            x=G(
+                [
+                    [1, 3, 3],
+                    [2, 2, 2],
+                    [5, NAN, 7],
+                    [NAN, 1, NAN],
+                    [INF, -INF, INF],
+                    [-INF, -INF, 0],
+                ]
+            ),
+        )
         add(op, "axis=0", f"torch.{op}(x, 0)", x=G([3, 7, 7, -1, -1], "i32"))
         add(op, "axis=0", f"torch.{op}(x, 0)", x=G([0.0, -0.0, 0.0]))
 
@@ -105,15 +131,23 @@ def scans(add):
             for exclusive in (False, True):
                 for reverse in (False, True):
                     attrs = f"axis={axis} exclusive={exclusive} reverse={reverse}".lower()
-                    add(op, attrs, f"scan({f}, x, {axis}, {exclusive}, {reverse})",
-                        x=R(2, 3, 2) if axis == 1 else L(2, 3))
+                    add(
+                        op,
+                        attrs,
+                        f"scan({f}, x, {axis}, {exclusive}, {reverse})",
+                        x=R(2, 3, 2) if axis == 1 else L(2, 3),
+                    )
         add(op, "axis=0", f"{f}(x, 0)", x=G([1, NAN, 2, INF, -INF]), _grad=False)
         add(op, "axis=0", f"{f}(x, 0, dtype=torch.int32)", x=G([2147483647, 5, -7, 3], "i32"))
         add(op, "axis=0", f"{f}(x, 0)", x=R(5, dtype="f16"), _grad=False)
     add("cumprod", "axis=0", "torch.cumprod(x, 0)", x=G([2, 0, 3, 4]))
     add("cumprod", "axis=0", "torch.cumprod(x, 0)", x=G([2, 0, 3, 0, 5]))
-    add("cumprod", "axis=1 exclusive=true reverse=true",
-        "scan(torch.cumprod, x, 1, True, True)", x=G([[2, 0, 3, 4], [0, 0, 1, 2]]))
+    add(
+        "cumprod",
+        "axis=1 exclusive=true reverse=true",
+        "scan(torch.cumprod, x, 1, True, True)",
+        x=G([[2, 0, 3, 4], [0, 0, 1, 2]]),
+    )
 
 
 def cases(family):

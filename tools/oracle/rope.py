@@ -10,7 +10,7 @@ from transformers.models.gptj.modeling_gptj import apply_rotary_pos_emb as rotat
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb as rotate_halves
 
-from fixture import G, I, L, R
+from fixture import G, I, L
 
 
 @contextlib.contextmanager
@@ -25,20 +25,44 @@ def in_double():
 
 def frequencies(dims, base, kind, positions, length, low, high, **parameters):
     """Turns a step of each pair, and what cos and sin are multiplied with."""
-    parameters = {"rope_theta": base, "original_max_position_embeddings": length,
-                  "low_freq_factor": low, "high_freq_factor": high, "beta_slow": low,
-                  "beta_fast": high, **parameters}
-    config = types.SimpleNamespace(rope_parameters=parameters, head_dim=dims, hidden_size=dims,
-                                   num_attention_heads=1, max_position_embeddings=length,
-                                   standardize_rope_params=lambda: None)
+    parameters = {
+        "rope_theta": base,
+        "original_max_position_embeddings": length,
+        "low_freq_factor": low,
+        "high_freq_factor": high,
+        "beta_slow": low,
+        "beta_fast": high,
+        **parameters,
+    }
+    config = types.SimpleNamespace(
+        rope_parameters=parameters,
+        head_dim=dims,
+        hidden_size=dims,
+        num_attention_heads=1,
+        max_position_embeddings=length,
+        standardize_rope_params=lambda: None,
+    )
     with in_double():
         if kind == "default":
             return LlamaRotaryEmbedding.compute_default_rope_parameters(config)
         return ROPE_INIT_FUNCTIONS[kind](config, seq_len=int(positions.max()) + 1)
 
 
-def rope(x, positions, seq_axis, dims, base, layout="half", kind="default", inverse=False,
-         magnitude=None, length=None, low=None, high=None, **parameters):
+def rope(
+    x,
+    positions,
+    seq_axis,
+    dims,
+    base,
+    layout="half",
+    kind="default",
+    inverse=False,
+    magnitude=None,
+    length=None,
+    low=None,
+    high=None,
+    **parameters,
+):
     """x [B,H,S,D] (seq_axis 2) or [B,S,H,D] (1); positions [S] or [B,S]."""
     inv_freq, factor = frequencies(dims, base, kind, positions, length, low, high, **parameters)
     factor = magnitude or factor
@@ -62,32 +86,53 @@ SCALED = [
     ("linear", "factor=4", "factor=4.0"),
     ("dynamic", "factor=2 original_length=10", "factor=2.0, length=10"),
     ("dynamic", "factor=4 original_length=50", "factor=4.0, length=50"),
-    ("llama3", "factor=8 low=1 high=4 original_length=64",
-     "factor=8.0, low=1.0, high=4.0, length=64"),
-    ("yarn", "factor=4 low=1 high=8 original_length=128",
-     "factor=4.0, low=1, high=8, length=128"),
-    ("yarn", "factor=16 low=2 high=32 original_length=512 attention_factor=0.75",
-     "factor=16.0, low=2, high=32, length=512, "
-     "attention_factor=0.75"),
+    (
+        "llama3",
+        "factor=8 low=1 high=4 original_length=64",
+        "factor=8.0, low=1.0, high=4.0, length=64",
+    ),
+    ("yarn", "factor=4 low=1 high=8 original_length=128", "factor=4.0, low=1, high=8, length=128"),
+    (
+        "yarn",
+        "factor=16 low=2 high=32 original_length=512 attention_factor=0.75",
+        "factor=16.0, low=2, high=32, length=512, attention_factor=0.75",
+    ),
 ]
 
 
 def cases(family):
     add = family.add
     for axis, shape, positions, dims, layout in [
-            (2, (1, 2, 3, 4), I(3, hi=9), 4, "half"), (1, (2, 3, 1, 6), I(3, hi=99), 4, "half"),
-            (1, (1, 3, 2, 4), I(3, hi=9), 4, "interleaved"), (2, (2, 1, 3, 6), I(2, 3, hi=99), 4, "interleaved"),
-            (1, (2, 2, 1, 8), I(2, 2, hi=9), 8, "half")]:
+        (2, (1, 2, 3, 4), I(3, hi=9), 4, "half"),
+        (1, (2, 3, 1, 6), I(3, hi=99), 4, "half"),
+        (1, (1, 3, 2, 4), I(3, hi=9), 4, "interleaved"),
+        (2, (2, 1, 3, 6), I(2, 3, hi=99), 4, "interleaved"),
+        (1, (2, 2, 1, 8), I(2, 2, hi=9), 8, "half"),
+    ]:
         for inverse in (False, True):
-            add("rope", f"seq_axis={axis} dims={dims} base=10000 layout={layout} "
-                f"inverse={inverse}".replace("True", "true").replace("False", "false"),
+            add(
+                "rope",
+                f"seq_axis={axis} dims={dims} base=10000 layout={layout} inverse={inverse}".replace(
+                    "True", "true"
+                ).replace("False", "false"),
                 f"rope(x, positions, {axis}, {dims}, 10000.0, '{layout}', inverse={inverse})",
-                x=L(*shape), positions=positions)
-    add("rope", "seq_axis=1 dims=4 base=500 layout=half attention_factor=1.5",
-        "rope(x, positions, 1, 4, 500.0, magnitude=1.5)", x=L(1, 3, 1, 4), positions=I(3, hi=50))
+                x=L(*shape),
+                positions=positions,
+            )
+    add(
+        "rope",
+        "seq_axis=1 dims=4 base=500 layout=half attention_factor=1.5",
+        "rope(x, positions, 1, 4, 500.0, magnitude=1.5)",
+        x=L(1, 3, 1, 4),
+        positions=I(3, hi=50),
+    )
     for kind, attrs, call in SCALED:
         for layout in ("half", "interleaved") if kind == "llama3" else ("half",):
             expression = f"rope(x, positions, 1, 12, 1000.0, '{layout}', '{kind}', {call})"
-            add("rope", f"seq_axis=1 dims=12 base=1000 layout={layout} scaling={kind} {attrs}",
+            add(
+                "rope",
+                f"seq_axis=1 dims=12 base=1000 layout={layout} scaling={kind} {attrs}",
                 expression,
-                x=L(1, 2, 1, 12), positions=G([3, 29], "i32"))
+                x=L(1, 2, 1, 12),
+                positions=G([3, 29], "i32"),
+            )

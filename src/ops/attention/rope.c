@@ -18,6 +18,11 @@ static sn_status check_scaling(infer_ctx *c, const attrs_rope *a) {
   if (!(isfinite(a->attention_factor) && a->attention_factor >= 0))
     return infer_fail(c, "attention_factor must be above 0, or 0 for its default, got %g",
                       a->attention_factor);
+  if (!dtype_is_float(a->rounding))
+    return infer_fail(c, "frequencies round to f32, f16 or bf16, not %s",
+                      sn_dtype_name(a->rounding));
+  if (a->scaling == SN_ROPE_DYNAMIC && a->rounding != SN_F32)
+    return infer_fail(c, "dynamic scaling computes its frequencies in each run and keeps them f32");
   if (a->scaling == SN_ROPE_DEFAULT)
     return SN_OK;
   if (!(isfinite(a->factor) && a->factor > 0))
@@ -113,7 +118,7 @@ static void grad_rope(build_ctx *c) {
   build_din(c, 0,
             sn_rope(c->graph, c->dout[0], c->in[1], a->seq_axis, a->dims, a->base, a->layout,
                     a->scaling, a->factor, a->low, a->high, a->original_length, a->attention_factor,
-                    !a->inverse));
+                    !a->inverse, a->rounding));
 }
 
 static const op_case cases[] = {
@@ -125,6 +130,14 @@ static const op_case cases[] = {
      NULL},
     {"rope(f32[2, 3, 2, 6], i32[2, 3](-9, 9)) seq_axis=1 dims=6 base=10 attention_factor=1.5",
      NULL},
+    {"rope(f32[1, 4]{0, 1, 0, 0}, i32[1]{10}) seq_axis=0 dims=4 base=10 rounding=bf16 => "
+     "f32[1, 4]{0, -0.999747564, 0, -0.0224679556}",
+     NULL},
+    {"rope(f32[2, 4], i32[2](0, 9)) seq_axis=0 dims=4 base=10 rounding=f16", NULL},
+    {"rope(f32[2, 4], i32[2](0, 9)) seq_axis=0 dims=4 base=10 rounding=i32", "not i32"},
+    {"rope(f32[2, 4], i32[2](0, 9)) seq_axis=0 dims=4 base=10 scaling=dynamic factor=2 "
+     "original_length=10 rounding=bf16",
+     "keeps them f32"},
     {"rope(f32[3, 8], i32[3](0, 20)) seq_axis=0 dims=8 base=100 scaling=linear factor=4", NULL},
     {"rope(f32[3, 8], i32[3]{3, 25, 17}) seq_axis=0 dims=6 base=100 scaling=dynamic factor=2 "
      "original_length=10",

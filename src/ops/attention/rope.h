@@ -12,6 +12,7 @@
  *   yarn      theta for pairs below the one that turns `high` (beta_fast) times within
  *             original_length, theta / factor above the one that turns `low` (beta_slow) times, in
  *             between linear in i; both pairs rounded outwards to whole numbers
+ * Where `rounding` is f16 or bf16 the result is rounded to it (not in dynamic scaling).
  * All but dynamic are theta * (keep + (1 - keep) / factor), with keep from 0 to 1 a pair. */
 #ifndef SINEW_OPS_ATTENTION_ROPE_H
 #define SINEW_OPS_ATTENTION_ROPE_H

@@ -15,7 +15,18 @@ static sn_value build_log_growth(sn_graph *g, const attrs_rope *a, sn_value posi
   return sn_affine(g, sn_log(g, grown), dims / (dims - 2), 0);
 }
 
+/* Rounded frequencies are numbers, exact in f32. */
+static sn_value build_rounded(sn_graph *g, const attrs_rope *a) {
+  sn_value turns[1024];
+  int n = (int)min_i64(a->dims / 2, (int64_t)COUNT_OF(turns));
+  for (int i = 0; i < n; i++)
+    turns[i] = sn_scalar(g, SN_F32, rope_frequency(a, i, 0));
+  return sn_stack(g, turns, n, 0);
+}
+
 static sn_value build_frequencies(sn_graph *g, const attrs_rope *a, sn_value positions) {
+  if (a->rounding != SN_F32)
+    return build_rounded(g, a);
   sn_value i = sn_arange(g, SN_F32, a->dims / 2, 0, 1);
   sn_value log_base = sn_affine(g, build_log_growth(g, a, positions), 1, log(a->base));
   sn_value theta = sn_exp(g, sn_mul(g, sn_affine(g, i, -2 / (double)a->dims, 0), log_base));

@@ -48,5 +48,6 @@ double rope_frequency(const attrs_rope *a, int64_t i, double last) {
   double theta = pow(base, -2 * (double)i / (double)a->dims);
   rope_ramp r = rope_keep(a);
   double keep = fmin(fmax(r.mul * (r.of_index ? (double)i : theta) + r.add, 0), 1);
-  return keep == 1 ? theta : theta * (keep + (1 - keep) / a->factor);
+  double turn = keep == 1 ? theta : theta * (keep + (1 - keep) / a->factor);
+  return a->rounding == SN_F32 ? turn : dtype_round(a->rounding, turn);
 }

@@ -1,7 +1,7 @@
-/* adaptive_avg_pool: x [N, C, spatial…] to [N, C, size…]: along each spatial axis, result i of n is the
- * mean over floor(i * L / n) … ceil((i + 1) * L / n) - 1; windows may overlap, and n may be larger than L.
- * Along an axis that goes to size 1 (global pooling) L may be symbolic; a symbol bound to 0 then gives
- * NaN, as mean does. */
+/* adaptive_avg_pool: x [N, C, spatial…] to [N, C, size…]: along each spatial axis, result i of n is
+ * the mean over floor(i * L / n) … ceil((i + 1) * L / n) - 1; windows may overlap, and n may be
+ * larger than L. Along an axis that goes to size 1 (global pooling) L may be symbolic; a symbol
+ * bound to 0 then gives NaN, as mean does. */
 #include "ops/conv/window.h"
 
 static sn_status infer_adaptive_avg_pool(infer_ctx *c) {

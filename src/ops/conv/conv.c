@@ -2,8 +2,9 @@
  * channel:
  *   y[n, co, o] = bias[co] + sum over ci, k of x[n, ci, o * stride - pad_before + k * dilation] *
  *   w[co, ci, k],  ci over the channels of co's group, x being 0 outside.
- * Batch and spatial sizes may be symbolic; a window larger than the padded input is an error, at build
- * time where sizes are known, else at run time (window.h). Without input channels y is the bias. */
+ * Batch and spatial sizes may be symbolic; a window larger than the padded input is an error, at
+ * build time where sizes are known, else at run time (window.h). Without input channels y is the
+ * bias. */
 #include "ops/conv/walk.h"
 
 static sn_status infer_conv_op(infer_ctx *c) {

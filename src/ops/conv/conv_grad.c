@@ -1,7 +1,7 @@
-/* conv_grad_input and conv_grad_weight: the gradients of conv for x and for w. All three are linear in
- * each argument and come from the same sum of products x * w * dy, so each one's gradients are the other
- * two: the family is closed under differentiation.
- * dy must have exactly the shape that conv gives. */
+/* conv_grad_input and conv_grad_weight: the gradients of conv for x and for w. All three are linear
+ * in each argument and come from the same sum of products x * w * dy, so each one's gradients are
+ * the other two: the family is closed under differentiation. dy must have exactly the shape that
+ * conv gives. */
 #include "ops/conv/walk.h"
 
 static sn_status infer_dy(infer_ctx *c, int dy, sn_shape x, sn_shape w, const window *win,

@@ -1,6 +1,6 @@
-/* conv_transpose: what conv_grad_input does to dy, as an op of its own with a bias: x [N, Cin, spatial…],
- * w [Cin, Cout/groups, kernel…], result [N, Cout, size…],
- *   size = (L - 1) * stride - pad_before - pad_after + dilation * (kernel - 1) + output_padding + 1.
+/* conv_transpose: what conv_grad_input does to dy, as an op of its own with a bias: x [N, Cin,
+ * spatial…], w [Cin, Cout/groups, kernel…], result [N, Cout, size…],
+ *   size = (L - 1) * stride - pads + dilation * (kernel - 1) + 1 + output_padding.
  * output_padding chooses among the sizes that conv maps to L; it must lie below the stride or the
  * dilation, as PyTorch demands. */
 #include "ops/conv/walk.h"
@@ -82,8 +82,8 @@ static sn_status ref_conv_transpose(ref_ctx *c) {
                        add_to_result);
 }
 
-/* An output_padding of a whole stride or more (dilation allows it) makes room for more windows than x
- * has positions: zeros behind x fill them. */
+/* An output_padding of a whole stride or more (dilation allows it) makes room for more windows than
+ * x has positions: zeros behind x fill them. */
 static sn_value with_all_windows(build_ctx *c, const window *win) {
   const attrs_conv_transpose *a = ATTRS(conv_transpose);
   int rank = build_shape(c, c->in[0]).rank;

@@ -1,11 +1,11 @@
 /* pool: max, avg, sum, min or product over windows of x [N, C, spatial…], each channel alone.
  *
  * Padding is no element: it never wins, adds nothing and multiplies by nothing, so that it must be
- * smaller than the window. With count_include_pad avg divides by all positions of the window that lie in
- * the padded input (never by those past it, where ceil_mode lets windows run); without, by the elements
- * of x in it. Sizes, ceil_mode and divisor are PyTorch's. max and min of a window with a NaN are NaN. A
- * dilated window may step over a small input: max is then -inf, min inf, sum and avg with
- * count_include_pad 0, avg without NaN, prod 1. */
+ * smaller than the window. With count_include_pad avg divides by all positions of the window that
+ * lie in the padded input (never by those past it, where ceil_mode lets windows run); without, by
+ * the elements of x in it. Sizes, ceil_mode and divisor are PyTorch's. max and min of a window with
+ * a NaN are NaN. A dilated window may step over a small input: max is then -inf, min inf, sum and
+ * avg with count_include_pad 0, avg without it NaN, prod 1. */
 #include "ops/conv/pooling.h"
 
 static sn_status infer_pool_op(infer_ctx *c) {
@@ -53,7 +53,9 @@ static void decompose_pool(build_ctx *c) {
 #define SKEWED " kernel=[3, 2] stride=[2, 1] pad_before=[2, 0] pad_after=[0, 1] dilation=[1, 2]"
 #define ROW6   "f32[1, 1, 6]{-2, 5, 1, -3, 4, 0}"
 #define ROW8   "f32[1, 1, 8]{-2, 5, 1, -3, 4, 0, -4, 3}"
-#define GRID   "f32[1, 1, 4, 5]{-2, 5, 1, -3, 4, 0, -4, 3, -1, -5, 2, -2, 5, 1, -3, 4, 0, -4, 3, -1}"
+#define GRID                                               \
+  "f32[1, 1, 4, 5]{-2, 5, 1, -3, 4, 0, -4, 3, -1, -5, 2, " \
+  "-2, 5, 1, -3, 4, 0, -4, 3, -1}"
 
 static const op_case cases[] = {
     {"pool(f32[2, 3, 5]) kind=max" SAME3, NULL},

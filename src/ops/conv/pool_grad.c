@@ -1,7 +1,7 @@
-/* pool_grad: the gradient of pool for x. y is pool(x) with the same attributes; it is there for those who
- * can save work by it, the definition does not read it.
- * max and min: the elements that equal the extremum share dy evenly (in a window whose result is NaN, its
- * NaNs). prod: dy times the product of the others, so zeros need no care. */
+/* pool_grad: the gradient of pool for x. y is pool(x) with the same attributes; it is there for
+ * those who can save work by it, the definition does not read it. max and min: the elements that
+ * equal the extremum share dy evenly (in a window whose result is NaN, its NaNs). prod: dy times
+ * the product of the others, so zeros need no care. */
 #include "ops/conv/pooling.h"
 #include "ops/conv/walk.h"
 
@@ -54,7 +54,8 @@ static sn_status ref_pool_grad(ref_ctx *c) {
   return SN_OK;
 }
 
-/* --- as a graph: each element's part of its window's dy, then all parts back to their places --- */
+/* --- as a graph: each element's part of its window's dy, then all parts back to their places ---
+ */
 
 /* [elements, N, C, windows…]: 1 / n for each of a window's n ties. */
 static sn_value tie_parts(build_ctx *c, const pool_rule *rule) {
@@ -69,8 +70,8 @@ static sn_value tie_parts(build_ctx *c, const pool_rule *rule) {
   return sn_div(g, tie, sn_maximum(g, sn_sum(g, tie, axis, true), sn_scalar(g, dtype, 1)));
 }
 
-/* [elements, N, C, windows…]: the product of a window's other elements, by a table of each element by
- * each, with 1 on the diagonal. */
+/* [elements, N, C, windows…]: the product of a window's other elements, by a table of each element
+ * by each, with 1 on the diagonal. */
 static sn_value other_products(build_ctx *c, const pool_rule *rule) {
   sn_graph *g = c->graph;
   int64_t n = pool_elements(rule);

@@ -149,7 +149,8 @@ static sn_value grow(build_ctx *c, sn_value v, const int64_t *before, const int6
   return any ? sn_pad(c->graph, v, b, a, SN_PAD_CONSTANT, fill) : v;
 }
 
-/* Of each window of the grown v, the element at kernel position k: every stride-th along each axis. */
+/* Of each window of the grown v, the element at kernel position k: every stride-th along each axis.
+ */
 static sn_value element(build_ctx *c, const window *win, sn_value v, const int64_t *k) {
   sn_graph *g = c->graph;
   window inner = *win; /* the padding is in v already */
@@ -195,7 +196,8 @@ sn_value build_inside(build_ctx *c, const pool_rule *rule, sn_value x) {
   return build_windows(c, rule, ones(c, x), 0);
 }
 
-/* Counts what counts: with count_include_pad the attributes' padding is 1 too, but nothing past it. */
+/* Counts what counts: with count_include_pad the attributes' padding is 1 too, but nothing past it.
+ */
 sn_value build_divisors(build_ctx *c, const pool_rule *rule, sn_value x) {
   int64_t none[MAX_SPATIAL] = {0}, past[MAX_SPATIAL] = {0};
   for (int d = 0; d < rule->win.kernel.n; d++)

@@ -1,10 +1,10 @@
-/* What pool and its gradient share: which elements a window holds, how they are folded, and the windows
- * as a graph of simpler ops.
+/* What pool and its gradient share: which elements a window holds, how they are folded, and the
+ * windows as a graph of simpler ops.
  *
- * ceil_mode allows windows that run past the padded input, as long as they begin inside the input or the
- * padding before it, and of those only what a step more reaches. That is the same as padding after by
- * min(reach - 1, after + stride - 1), so `win.after` holds that and the rest of the code knows no modes;
- * only the divisor of avg asks where the padding of the attributes ends. */
+ * ceil_mode allows windows that run past the padded input, as long as they begin inside the input
+ * or the padding before it, and of those only what a step more reaches. That is the same as padding
+ * after by min(reach - 1, after + stride - 1), so `win.after` holds that and the rest of the code
+ * knows no modes; only the divisor of avg asks where the padding of the attributes ends. */
 #ifndef SINEW_OPS_CONV_POOLING_H
 #define SINEW_OPS_CONV_POOLING_H
 

@@ -1,5 +1,5 @@
-/* What convolution and its two gradients share: the shapes x, w, y of  y = conv(x, w)  and one walk over
- * all products of that sum, from which each of the three is computed. */
+/* What convolution and its two gradients share: the shapes x, w, y of  y = conv(x, w)  and one walk
+ * over all products of that sum, from which each of the three is computed. */
 #ifndef SINEW_OPS_CONV_WALK_H
 #define SINEW_OPS_CONV_WALK_H
 

@@ -1,10 +1,12 @@
-/* Windows that slide along the spatial axes of [N, C, spatial…]: convolution's and pooling's geometry.
+/* Windows that slide along the spatial axes of [N, C, spatial…]: convolution's and pooling's
+ * geometry.
  *
- * Along one axis, window o has its element k at input position o * stride - before + k * dilation. The
- * input is thought to be grown by `before` and `after` positions; what these hold is the op's matter.
+ * Along one axis, window o has its element k at input position o * stride - before + k * dilation.
+ * The input is thought to be grown by `before` and `after` positions; what these hold is the op's
+ * matter.
  *
- * An axis fits when it has at least one window. An input of size 0 may also have none (so a symbol may
- * be bound to 0), as long as the formula gives exactly 0 windows. */
+ * An axis fits when it has at least one window. An input of size 0 may also have none (so a symbol
+ * may be bound to 0), as long as the formula gives exactly 0 windows. */
 #ifndef SINEW_OPS_CONV_WINDOW_H
 #define SINEW_OPS_CONV_WINDOW_H
 

@@ -65,6 +65,7 @@ static void grad_mul(build_ctx *c) {
 static const op_case mul_cases[] = {
     {"mul(f32[2, 3], f32[2, 3])", NULL},
     {"mul(f32[5, 1, 3], f32[7, 1])", NULL},
+    {"mul(f32[2]{3, -0.5}, f32[2]{2, 4}) => f32[2]{6, -2}", NULL},
     {"mul(f32[0, 3], f32[1])", NULL},
     {"mul(bf16[7], bf16[1])", NULL},
     {"mul(i32[3]{65536, -5, 7}, i32[3]{65537, 2, 3})", NULL},

@@ -33,6 +33,7 @@ static void grad_expand(build_ctx *c) { build_din(c, 0, c->dout[0]); }
 static const op_case cases[] = {
     {"expand(f32[3, 1]) shape=[3, 5]", NULL},
     {"expand(f32[3, 1]) shape=[2, -1, 4]", NULL},
+    {"expand(f32[2, 1]{3, 5}) shape=[2, 2] => f32[2, 2]{3, 3, 5, 5}", NULL},
     {"expand(f32[]) shape=[2, 2]", NULL},
     {"expand(f32[1, 3]) shape=[0, 3]", NULL},
     {"expand(i32[1]) shape=[7]", NULL},
