@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SN_API __attribute__((visibility("default")))
+#define SN_API      __attribute__((visibility("default")))
 #define SN_MUST_USE __attribute__((warn_unused_result))
 
 #ifdef __cplusplus
@@ -32,10 +32,10 @@ typedef enum sn_status {
   SN_ERR_IO,          /* the operating system refused: open, read, write, a full disk */
   SN_ERR_NO_MEMORY,   /* the allocator returned NULL, or a size does not fit in memory */
   SN_ERR_UNSUPPORTED, /* well formed, but not something that this build can do */
-  SN_ERR_NUMERIC,     /* NaN or infinity where the caller asked for finite numbers, x / 0 in integers */
-  SN_ERR_STATE,       /* the object cannot do this now: a broken graph, an unusable store */
-  SN_ERR_CANCELLED,   /* a progress callback asked to stop */
-  SN_ERR_INTERNAL     /* a bug in Sinew: please report it */
+  SN_ERR_NUMERIC, /* NaN or infinity where the caller asked for finite numbers, x / 0 in integers */
+  SN_ERR_STATE,   /* the object cannot do this now: a broken graph, an unusable store */
+  SN_ERR_CANCELLED, /* a progress callback asked to stop */
+  SN_ERR_INTERNAL   /* a bug in Sinew: please report it */
 } sn_status;
 
 /* The name of a status: "invalid argument", "no memory", ... Never NULL. */
@@ -122,8 +122,8 @@ template <typename... T> inline sn_ints sn_ints_of(T... values) {
   return sn_ints{static_cast<int>(sizeof...(T)), {static_cast<int64_t>(values)...}};
 }
 #define SN_SHAPE(...) sn_shape_of(__VA_ARGS__)
-#define SN_INTS(...) sn_ints_of(__VA_ARGS__)
-#define SN_SCALAR sn_shape_of()
+#define SN_INTS(...)  sn_ints_of(__VA_ARGS__)
+#define SN_SCALAR     sn_shape_of()
 #else
 /* SN_SHAPE(2, 3) and SN_INTS(0, -1): literals of sn_shape and sn_ints; SN_SCALAR: rank 0. */
 #define SN_SHAPE(...) \

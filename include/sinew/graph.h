@@ -29,7 +29,8 @@ typedef struct sn_value {
 } sn_value;
 
 #ifdef __cplusplus
-#define SN_NONE sn_value{0}
+#define SN_NONE \
+  sn_value { 0 }
 #else
 #define SN_NONE ((sn_value){0})
 #endif
@@ -76,7 +77,8 @@ SN_API void sn_assign(sn_graph *graph, sn_value state, sn_value value);
 
 /* --- Constants. --- */
 /* From bytes in row-major order (copied); the shape must be numbers. */
-SN_API sn_value sn_constant_bytes(sn_graph *graph, sn_dtype dtype, sn_shape shape, const void *data);
+SN_API sn_value sn_constant_bytes(sn_graph *graph, sn_dtype dtype, sn_shape shape,
+                                  const void *data);
 /* A scalar of any dtype. */
 SN_API sn_value sn_scalar(sn_graph *graph, sn_dtype dtype, double value);
 

@@ -21,14 +21,20 @@ extern "C" {
 enum { SN_MAX_LAYERS = 512 };
 
 typedef enum sn_model_family { SN_MODEL_LLAMA, SN_MODEL_GPT2 } sn_model_family;
-typedef enum sn_activation { SN_ACT_SILU, SN_ACT_GELU, SN_ACT_GELU_TANH, SN_ACT_RELU } sn_activation;
+typedef enum sn_activation {
+  SN_ACT_SILU,
+  SN_ACT_GELU,
+  SN_ACT_GELU_TANH,
+  SN_ACT_RELU
+} sn_activation;
 
 typedef struct sn_rope_options {
   double base;
   sn_rope_scaling scaling;
   double factor, low, high, attention_factor;
   int64_t original_length;
-  sn_dtype rounding; /* of the frequencies: f32 for none; 16 bits where a model was cast as a whole */
+  sn_dtype
+      rounding; /* of the frequencies: f32 for none; 16 bits where a model was cast as a whole */
 } sn_rope_options;
 
 typedef struct sn_model_config {
@@ -36,17 +42,17 @@ typedef struct sn_model_config {
   int64_t vocab, hidden, layers, heads, kv_heads, head_size, inner, max_length;
   double norm_eps;
   sn_activation activation;
-  bool tied;                          /* the output matrix is the embedding */
-  bool qkv_bias, out_bias, mlp_bias;  /* Llama family */
-  bool qk_norm;                       /* RMS norm of each head's q and k, as in Qwen3 */
-  int64_t window;                     /* sliding window, for the layers marked below; 0: none */
+  bool tied;                         /* the output matrix is the embedding */
+  bool qkv_bias, out_bias, mlp_bias; /* Llama family */
+  bool qk_norm;                      /* RMS norm of each head's q and k, as in Qwen3 */
+  int64_t window;                    /* sliding window, for the layers marked below; 0: none */
   bool sliding[SN_MAX_LAYERS];
-  int64_t rotary;                     /* rotated part of the head; head_size when all */
+  int64_t rotary; /* rotated part of the head; head_size when all */
   sn_rope_options rope;
-  double dropout;                     /* of embeddings, attention output and MLP output, in training */
-  sn_dtype file_dtype;                /* of the weights in the files, as config.json says */
-  double init_scale;                  /* standard deviation of fresh weights */
-  int64_t bos, eos;                   /* -1: none */
+  double dropout;      /* of embeddings, attention output and MLP output, in training */
+  sn_dtype file_dtype; /* of the weights in the files, as config.json says */
+  double init_scale;   /* standard deviation of fresh weights */
+  int64_t bos, eos;    /* -1: none */
 } sn_model_config;
 
 typedef struct sn_model sn_model;
@@ -94,8 +100,8 @@ typedef struct sn_generate_options {
   double min_p;
   double repetition_penalty; /* 0 or 1: off */
   uint64_t seed;
-  int64_t capacity;  /* longest sequence, prompt included; 0: the model's own */
-  bool recompute;    /* run the whole sequence for each token, without a cache */
+  int64_t capacity; /* longest sequence, prompt included; 0: the model's own */
+  bool recompute;   /* run the whole sequence for each token, without a cache */
   const char *device;
 } sn_generate_options;
 
@@ -104,8 +110,8 @@ SN_MUST_USE SN_API sn_status sn_generator_create(const sn_model *model, sn_store
                                                  sn_generator **out_generator);
 SN_API void sn_generator_destroy(sn_generator *generator);
 /* Appends ids (the prompt, or more of it) and yields the next one. With n = 0: continues. */
-SN_MUST_USE SN_API sn_status sn_generator_next(sn_generator *generator, const int32_t *ids, size_t n,
-                                               int32_t *out_id);
+SN_MUST_USE SN_API sn_status sn_generator_next(sn_generator *generator, const int32_t *ids,
+                                               size_t n, int32_t *out_id);
 /* The logits that the last id was drawn from: f32 [vocab]. */
 SN_MUST_USE SN_API sn_status sn_generator_logits(sn_generator *generator, float *out_logits,
                                                  size_t n);

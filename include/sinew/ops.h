@@ -9,6 +9,7 @@
 extern "C" {
 #endif
 
+/* clang-format off */
 /* Enumerated attributes: SN_ENUM_VALUE, and the word that stands for it in text. */
 #define SN_INIT_VALUES(X) \
   X(SN_INIT_ZEROS, zeros) X(SN_INIT_ONES, ones) X(SN_INIT_NORMAL, normal) X(SN_INIT_UNIFORM, uniform)
@@ -25,6 +26,8 @@ extern "C" {
 #define SN_POOL_VALUES(X)                                                                  \
   X(SN_POOL_MAX, max) X(SN_POOL_AVG, avg) X(SN_POOL_SUM, sum) X(SN_POOL_MIN, min) \
   X(SN_POOL_PROD, prod)
+
+/* clang-format on */
 
 #define SN_ENUM_VALUE_(value, word) value,
 typedef enum sn_init { SN_INIT_VALUES(SN_ENUM_VALUE_) } sn_init;
@@ -54,19 +57,19 @@ typedef struct sn_bytes {
 #define SN_ALL_AXES ((sn_ints){0, {0}})
 #endif
 
-#define IN(x) , sn_value x
-#define OPT(x) , sn_value x
-#define INT(n) , int64_t n
-#define DIM(d) , sn_dim d
-#define REAL(f) , double f
-#define FLAG(b) , bool b
-#define DTYPE(t) , sn_dtype t
-#define INTS(l) , sn_ints l
-#define SHAPE(s) , sn_shape s
-#define STR(s) , const char *s
-#define BYTES(b) , sn_bytes b
+#define IN(x)         , sn_value x
+#define OPT(x)        , sn_value x
+#define INT(n)        , int64_t n
+#define DIM(d)        , sn_dim d
+#define REAL(f)       , double f
+#define FLAG(b)       , bool b
+#define DTYPE(t)      , sn_dtype t
+#define INTS(l)       , sn_ints l
+#define SHAPE(s)      , sn_shape s
+#define STR(s)        , const char *s
+#define BYTES(b)      , sn_bytes b
 #define ENUM(type, e) , type e
-#define STREAM(s) , int64_t s
+#define STREAM(s)     , int64_t s
 #define OP(name, inputs, attributes, results, meaning) \
   SN_API sn_value sn_##name(sn_graph *graph inputs attributes);
 #define OPN(name, attributes, results, meaning) \

@@ -23,12 +23,16 @@ extern "C" {
 typedef struct sn_session sn_session;
 
 typedef struct sn_session_options {
-  const char *device;        /* "auto" or a name that sn_device_name lists; NULL is "auto" */
-  const char *finite_output; /* a run whose output of this name is not finite fails (SN_ERR_NUMERIC) and
-                                commits nothing; NULL: no such check */
-  sn_store *local;           /* states that this store has are read from and committed to it instead: what
-                                belongs to one session, such as its KV cache; may be NULL */
-  sn_progress progress;      /* called while a run goes on */
+  /* "auto" or a name that sn_device_name lists; NULL is "auto". */
+  const char *device;
+  /* A run whose output of this name is not finite fails (SN_ERR_NUMERIC) and commits nothing; NULL: no
+   * such check. */
+  const char *finite_output;
+  /* States that this store has are read from and committed to it instead: what belongs to one session,
+   * such as its KV cache; may be NULL. */
+  sn_store *local;
+  /* Called while a run goes on; it must not use the session or its stores. */
+  sn_progress progress;
 } sn_session_options;
 
 SN_MUST_USE SN_API sn_status sn_session_create(const sn_graph *graph, sn_store *store,
@@ -37,7 +41,8 @@ SN_MUST_USE SN_API sn_status sn_session_create(const sn_graph *graph, sn_store *
 SN_API void sn_session_destroy(sn_session *session);
 
 /* Gives a symbol its value for the runs that follow: 0 … its maximum. */
-SN_MUST_USE SN_API sn_status sn_session_bind(sn_session *session, const char *symbol, int64_t value);
+SN_MUST_USE SN_API sn_status sn_session_bind(sn_session *session, const char *symbol,
+                                             int64_t value);
 
 /* Inputs and outputs by name, or by a handle that is looked up once: -1 when there is none. */
 SN_API int sn_session_find_input(const sn_session *session, const char *name);

@@ -7,8 +7,9 @@
  *   sn_store_save(store, "run.safetensors", NULL, 0);
  *
  * Several sessions may share a store; runs on it are serialised, and reads and writes wait for a run
- * to end. Values are row-major. A run that fails leaves the store as it was. Each entry has a version
- * that goes up whenever its value may have changed.
+ * to end. The sessions may belong to other contexts and threads; whatever else is done with a store is up
+ * to the thread of its own context. Values are row-major. A run that fails leaves the store as it was.
+ * Each entry has a version that goes up whenever its value may have changed.
  */
 #ifndef SINEW_STORE_H
 #define SINEW_STORE_H
@@ -37,7 +38,7 @@ SN_MUST_USE SN_API sn_status sn_store_add(sn_store *store, const char *name, sn_
                                           const void *data);
 /* Adds every state that the graph reads and the store lacks, with the initial value that its sn_state
  * asked for. What is there must have the graph's type and stays as it is. Random values depend on the
- * seed and the entry's name only, not on the order. */
+ * seed and the entry's name only, not on the order. All or nothing. */
 SN_MUST_USE SN_API sn_status sn_store_init(sn_store *store, const sn_graph *graph, uint64_t seed);
 
 SN_API int sn_store_count(const sn_store *store);

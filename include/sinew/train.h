@@ -32,14 +32,14 @@ typedef struct sn_optimizer {
   sn_optimizer_kind kind;
   double momentum; /* SGD */
   bool nesterov;
-  double weight_decay; /* added to the gradient (SGD, Adam) or taken off the weight (AdamW) */
+  double weight_decay;      /* added to the gradient (SGD, Adam) or taken off the weight (AdamW) */
   double beta1, beta2, eps; /* Adam; 0: 0.9, 0.999, 1e-8 */
 } sn_optimizer;
 
 /* One trainable state and how it is treated beside the others. */
 typedef struct sn_param {
   sn_value state;
-  double rate;  /* times the learning rate; 0 counts as 1 */
+  double rate; /* times the learning rate; 0 counts as 1 */
   bool no_decay;
 } sn_param;
 
@@ -52,18 +52,23 @@ SN_API void sn_optimizer_build(sn_graph *graph, const sn_optimizer *optimizer, s
 /* The root of the sum of squares of all values; f32 scalar. */
 SN_API sn_value sn_global_norm(sn_graph *graph, const sn_value *values, int n);
 /* Scales all by min(1, max_norm / (norm + 1e-6)). */
-SN_API void sn_clip_by_norm(sn_graph *graph, sn_value norm, double max_norm, sn_value *values, int n);
+SN_API void sn_clip_by_norm(sn_graph *graph, sn_value norm, double max_norm, sn_value *values,
+                            int n);
 
 /* --- schedules --- */
 
-typedef enum sn_schedule_kind { SN_SCHEDULE_CONSTANT, SN_SCHEDULE_LINEAR, SN_SCHEDULE_COSINE } sn_schedule_kind;
+typedef enum sn_schedule_kind {
+  SN_SCHEDULE_CONSTANT,
+  SN_SCHEDULE_LINEAR,
+  SN_SCHEDULE_COSINE
+} sn_schedule_kind;
 
 typedef struct sn_schedule {
   sn_schedule_kind kind;
   double rate;       /* after warm-up */
   double final_rate; /* at `total` and later, for linear and cosine */
   int64_t warmup;    /* steps from rate/warmup up to rate */
-  int64_t total;
+  int64_t total;     /* 0: stays at rate */
 } sn_schedule;
 
 SN_API double sn_schedule_rate(const sn_schedule *schedule, int64_t step);
@@ -91,7 +96,7 @@ typedef struct sn_trainer_options {
   sn_schedule schedule;
   double clip_norm;   /* of the gradients of all parameters together; 0: off */
   int64_t accumulate; /* micro-batches an update is made from; 0 counts as 1 */
-  double loss_scale;  /* initial scale; it halves, and the update is left out, when a gradient is not
+  double loss_scale; /* initial scale; it halves, and the update is left out, when a gradient is not
                          finite, and doubles after 2000 good updates; 0: no scaling */
   const char *device;
 } sn_trainer_options;
@@ -99,9 +104,10 @@ typedef struct sn_trainer_options {
 typedef struct sn_trainer sn_trainer;
 
 /* graph holds the model and its inputs; the trainer adds gradients, updates and the output "loss", and
- * initialises what the store lacks. The graph must outlive the trainer. */
-SN_MUST_USE SN_API sn_status sn_trainer_create(sn_graph *graph, sn_value loss, const sn_param *params,
-                                               int n, sn_store *store,
+ * initialises what the store lacks. Loss and parameters are f32 (compute in 16 bits by casts in the
+ * graph). The graph must outlive the trainer. */
+SN_MUST_USE SN_API sn_status sn_trainer_create(sn_graph *graph, sn_value loss,
+                                               const sn_param *params, int n, sn_store *store,
                                                const sn_trainer_options *options,
                                                sn_trainer **out_trainer);
 SN_API void sn_trainer_destroy(sn_trainer *trainer);
@@ -112,7 +118,7 @@ SN_API void sn_trainer_set_schedule(sn_trainer *trainer, const sn_schedule *sche
 /* Runs one micro-batch and, when one is due, the update. A loss that is not finite is an error
  * (SN_ERR_NUMERIC); nothing is changed then. */
 SN_MUST_USE SN_API sn_status sn_trainer_step(sn_trainer *trainer, float *out_loss);
-/* Updates made, and micro-batches consumed; read from the store. */
+/* Updates due so far (made, or left out by loss scaling), and micro-batches consumed; from the store. */
 SN_API int64_t sn_trainer_steps(const sn_trainer *trainer);
 SN_API int64_t sn_trainer_batches(const sn_trainer *trainer);
 

@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *const status_names[] = {
-    "ok",          "invalid argument", "not found",      "bad format",   "input/output error",
-    "no memory",   "unsupported",      "numeric error",  "wrong state",  "cancelled",
-    "internal error"};
+static const char *const status_names[] = {"ok",          "invalid argument",   "not found",
+                                           "bad format",  "input/output error", "no memory",
+                                           "unsupported", "numeric error",      "wrong state",
+                                           "cancelled",   "internal error"};
 
 const char *sn_status_name(sn_status status) {
   size_t i = (size_t)status;

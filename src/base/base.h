@@ -11,15 +11,15 @@
 #include <stdarg.h>
 #include <string.h>
 
-#define COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
+#define COUNT_OF(a)       (sizeof(a) / sizeof((a)[0]))
 #define PRINTF_LIKE(f, a) __attribute__((format(printf, f, a)))
 
 /* Returns from the calling function when x is not SN_OK. */
-#define SN_TRY(x)                          \
-  do {                                     \
-    sn_status try_status_ = (x);           \
-    if (try_status_ != SN_OK)              \
-      return try_status_;                  \
+#define SN_TRY(x)                \
+  do {                           \
+    sn_status try_status_ = (x); \
+    if (try_status_ != SN_OK)    \
+      return try_status_;        \
   } while (0)
 
 /* What the operating system is about to be asked; fault injection hooks in here. */
@@ -34,12 +34,12 @@ struct sn_ctx {
 };
 
 /* Sets the message, returns status. */
-sn_status diag_fail(sn_ctx *ctx, sn_status status, const char *format, ...) PRINTF_LIKE(3, 4)
-    SN_MUST_USE;
+sn_status diag_fail(sn_ctx *ctx, sn_status status, const char *format, ...)
+    PRINTF_LIKE(3, 4) SN_MUST_USE;
 sn_status diag_failv(sn_ctx *ctx, sn_status status, const char *format, va_list args) SN_MUST_USE;
 /* Puts "prefix: " before the message on the way up; returns status. */
-sn_status diag_within(sn_ctx *ctx, sn_status status, const char *format, ...) PRINTF_LIKE(3, 4)
-    SN_MUST_USE;
+sn_status diag_within(sn_ctx *ctx, sn_status status, const char *format, ...)
+    PRINTF_LIKE(3, 4) SN_MUST_USE;
 
 /* Memory. mem_alloc returns zeroed bytes; NULL (with the message set) when there is none. Asking for
  * 0 bytes yields a valid pointer that must be freed with size 0. */

@@ -130,7 +130,8 @@ int64_t cli_parse_ids(const cli_command *self, const char *text, int32_t *ids, i
     char *end;
     errno = 0;
     long v = strtol(p, &end, 10);
-    if (end == p || v < 0 || v > INT_MAX || errno || (*end && *end != ',')) {
+    if (end == p || v < 0 || v > INT_MAX || errno || (*end && *end != ',') ||
+        strcmp(end, ",") == 0) {
       (void)cli_error(self, "--ids: expected whole numbers with commas between, got \"%s\"", p);
       return -1;
     }

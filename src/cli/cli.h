@@ -13,7 +13,7 @@ typedef enum cli_kind { CLI_FLAG, CLI_INT, CLI_REAL, CLI_TEXT } cli_kind;
 
 /* bool, int64_t, double or const char * at `offset` of the command's argument struct. */
 typedef struct cli_option {
-  const char *name; /* "--temp"; NULL for a positional argument */
+  const char *name;  /* "--temp"; NULL for a positional argument */
   const char *value; /* what help calls it: "T"; NULL for a flag */
   cli_kind kind;
   size_t offset;

@@ -18,17 +18,17 @@
 enum {
   TRAIN_TOKENS = 300000,
   HELDOUT_TOKENS = 12000,
-  CONTEXT = 64,
-  BATCH = 8,
+  CONTEXT = 96,
+  BATCH = 6,
   CALIBRATION = 6, /* steps before the total is planned */
   FEWEST = 60,
   MOST = 3000,
-  EVALUATIONS = 12,
-  QUICK_BATCHES = 4, /* of the held-out text, while training */
+  EVALUATIONS = 10,
+  QUICK_BATCHES = 3, /* of the held-out text, while training */
   STORIES = 12       /* sampled at the end */
 };
 
-static const double TEMPERATURE = 0.7, OVERHEAD = 0.2; /* share of the time that is not training */
+static const double TEMPERATURE = 0.5, OVERHEAD = 0.2; /* share of the time that is not training */
 
 typedef struct demo_args {
   double seconds;
@@ -122,7 +122,8 @@ static sn_status make_trainer(demo *d) {
       params[i] = (sn_param){.state = states[i],
                              .no_decay = sn_value_type(d->train_graph, states[i]).shape.rank < 2};
     sn_trainer_options o = {.optimizer = {.kind = SN_ADAMW, .beta2 = 0.98, .weight_decay = 0.05},
-                            .schedule = schedule(MOST), .clip_norm = 1};
+                            .schedule = schedule(MOST),
+                            .clip_norm = 1};
     status = sn_trainer_create(d->train_graph, loss, params, n, d->store, &o, &d->trainer);
   }
   free(states);
@@ -137,10 +138,17 @@ static sn_status make_eval(demo *d) {
 }
 
 static sn_status make_model(demo *d) {
-  sn_model_config c = {.family = SN_MODEL_GPT2, .vocab = stories_vocab_size(), .hidden = 64,
-                       .layers = 2, .heads = 4, .max_length = 2 * CONTEXT,
-                       .activation = SN_ACT_GELU_TANH, .tied = true, .init_scale = 0.05,
-                       .bos = STORIES_END, .eos = STORIES_END};
+  sn_model_config c = {.family = SN_MODEL_GPT2,
+                       .vocab = stories_vocab_size(),
+                       .hidden = 64,
+                       .layers = 2,
+                       .heads = 4,
+                       .max_length = CONTEXT,
+                       .activation = SN_ACT_RELU,
+                       .tied = true,
+                       .init_scale = 0.05,
+                       .bos = STORIES_END,
+                       .eos = STORIES_END};
   TRY(sn_model_create(d->ctx, &c, &d->model));
   TRY(sn_store_create(d->ctx, &d->store));
   TRY(sn_model_init(d->model, d->store, 1));
@@ -240,7 +248,7 @@ static sn_status tell(demo *d, uint64_t seed, FILE *out, int32_t *tokens, size_t
 }
 
 static sn_status show_story(demo *d, const char *when) {
-  int32_t tokens[2 * CONTEXT + 1];
+  int32_t tokens[CONTEXT + 1];
   size_t n;
   demo_view_break(&d->view);
   printf("\na story %s:\n  ", when);
@@ -273,7 +281,11 @@ static sn_status after_step(demo *d, int64_t step, double loss) {
 
 static void show_progress(demo *d, int64_t step, int64_t first, double loss) {
   double spent = demo_clock() - d->view.started, done = (double)(step - first);
-  demo_progress p = {step, d->total, loss, d->last_heldout, done * BATCH * CONTEXT / spent,
+  demo_progress p = {step,
+                     d->total,
+                     loss,
+                     d->last_heldout,
+                     done * BATCH * CONTEXT / spent,
                      spent / done * (double)(d->total - step)};
   demo_view_show(&d->view, &p, step == d->total);
 }
@@ -291,8 +303,9 @@ static sn_status train(demo *d) {
     if (step == 0)
       d->first_loss = (double)loss;
     if (d->total == 0 && step + 1 < CALIBRATION) {
-      TRY(demo_record_add(&d->record, (demo_point){step + 1, (double)loss, NAN}) ? SN_OK
-                                                                               : SN_ERR_NO_MEMORY);
+      TRY(demo_record_add(&d->record, (demo_point){step + 1, (double)loss, NAN})
+              ? SN_OK
+              : SN_ERR_NO_MEMORY);
       continue;
     }
     if (d->total == 0) {
@@ -312,7 +325,7 @@ static sn_status train(demo *d) {
 /* --- the end --- */
 
 static sn_status judge(demo *d) {
-  int32_t tokens[2 * CONTEXT + 1];
+  int32_t tokens[CONTEXT + 1];
   stories_tally all = {0, 0};
   double heldout, chance = log((double)stories_vocab_size());
   TRY(measure(d, sn_token_epoch(&d->heldout_batches), &heldout));
@@ -326,8 +339,8 @@ static sn_status judge(demo *d) {
   printf("first loss          %.3f (a guess among %d words: %.3f)\n", d->first_loss,
          stories_vocab_size(), chance);
   printf("held-out loss       %.3f (bigram entropy of that text: %.3f)\n", heldout, d->entropy);
-  printf("sampled sentences   %zu of %zu parse under the grammar (%.0f %%)\n", all.parsed, all.total,
-         all.total ? 100.0 * (double)all.parsed / (double)all.total : 0);
+  printf("sampled sentences   %zu of %zu parse under the grammar (%.0f %%)\n", all.parsed,
+         all.total, all.total ? 100.0 * (double)all.parsed / (double)all.total : 0);
   return SN_OK;
 }
 
@@ -342,10 +355,11 @@ static sn_status finish(demo *d) {
   }
   TRY(show_story(d, "after"));
   TRY(judge(d));
-  printf("\n%s/ holds model.safetensors, config.json, checkpoint.safetensors, loss.csv and loss.svg."
-         "\nTo continue a story:\n"
-         "  sinew generate %s --prompt \"Once upon a time there was a\" -n 60 --temp 0.7\n",
-         out, out);
+  printf(
+      "\n%s/ holds model.safetensors, config.json, checkpoint.safetensors, loss.csv and loss.svg."
+      "\nTo continue a story:\n"
+      "  sinew generate %s --prompt \"Once upon a time there was a\" -n 60 --temp 0.5\n",
+      out, out);
   return SN_OK;
 }
 
@@ -361,8 +375,9 @@ static sn_status run_demo(demo *d) {
     TRY(sn_store_find(d->store, sn_model_weight_names(d->model)[i], &e));
     weights += (int64_t)(e.size / sizeof(float));
   }
-  printf("a GPT of %lld weights learns stories of %d words from %d tokens; each step sees %d tokens\n",
-         (long long)weights, stories_vocab_size(), TRAIN_TOKENS, BATCH * CONTEXT);
+  printf(
+      "a GPT of %lld weights learns stories of %d words from %d tokens; each step sees %d tokens\n",
+      (long long)weights, stories_vocab_size(), TRAIN_TOKENS, BATCH * CONTEXT);
   if (!d->args->resume)
     TRY(show_story(d, "before"));
   TRY(train(d));

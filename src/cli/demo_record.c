@@ -125,11 +125,9 @@ static void draw_axes(const chart *c) {
             "text-anchor='end'>%d</text>\n",
             LEFT, W - RIGHT, y_of(c, i), y_of(c, i), LEFT - 8, y_of(c, i) + 4, i);
   for (int i = 0; i <= 4; i++)
-    fprintf(c->out,
-            "<text x='%.1f' y='%d' stroke='none' text-anchor='middle'>%.0f</text>\n",
+    fprintf(c->out, "<text x='%.1f' y='%d' stroke='none' text-anchor='middle'>%.0f</text>\n",
             x_of(c, c->steps * i / 4), H - BOTTOM + 18, c->steps * i / 4);
-  fprintf(c->out,
-          "<text x='%d' y='%d' stroke='none' text-anchor='middle'>step</text></g>\n",
+  fprintf(c->out, "<text x='%d' y='%d' stroke='none' text-anchor='middle'>step</text></g>\n",
           (W + LEFT - RIGHT) / 2, H - 12);
 }
 
@@ -206,7 +204,7 @@ sn_status demo_write_config(sn_ctx *ctx, const sn_model_config *c, const char *f
           "  \"dtype\": \"float32\",\n  \"vocab_size\": %lld,\n  \"n_embd\": %lld,\n"
           "  \"n_layer\": %lld,\n  \"n_head\": %lld,\n  \"n_inner\": %lld,\n"
           "  \"n_positions\": %lld,\n  \"layer_norm_epsilon\": %.17g,\n"
-          "  \"activation_function\": \"gelu_new\",\n  \"initializer_range\": %.17g,\n"
+          "  \"activation_function\": \"relu\",\n  \"initializer_range\": %.17g,\n"
           "  \"bos_token_id\": %d,\n  \"eos_token_id\": %d,\n  \"tie_word_embeddings\": %s,\n",
           (long long)c->vocab, (long long)c->hidden, (long long)c->layers, (long long)c->heads,
           (long long)c->inner, (long long)c->max_length, c->norm_eps, c->init_scale, STORIES_END,

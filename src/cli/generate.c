@@ -24,7 +24,8 @@ static const cli_option options[] = {
     {"-n", "N", CLI_INT, offsetof(generate_args, n), false, "how many tokens; default 64"},
     {"--temp", "T", CLI_REAL, offsetof(generate_args, temperature), false,
      "temperature; 0, the default, always takes the likeliest"},
-    {"--top-k", "K", CLI_INT, offsetof(generate_args, top_k), false, "only the K likeliest; 0: all"},
+    {"--top-k", "K", CLI_INT, offsetof(generate_args, top_k), false,
+     "only the K likeliest; 0: all"},
     {"--top-p", "P", CLI_REAL, offsetof(generate_args, top_p), false,
      "only the likeliest that make up P; 1: all"},
     {"--seed", "S", CLI_INT, offsetof(generate_args, seed), false, "seed of the draws; default 1"},
@@ -66,8 +67,8 @@ static int encode_prompt(generation *g) {
     return cli_error(g->self, "%s has no vocabulary that this command knows; use --ids",
                      g->args->folder);
   g->ids[0] = STORIES_END; /* a story begins after the end of another */
-  stories_status status = stories_encode(g->args->prompt, g->ids + 1, (size_t)g->capacity - 1, bad,
-                                         sizeof bad, &n);
+  stories_status status =
+      stories_encode(g->args->prompt, g->ids + 1, (size_t)g->capacity - 1, bad, sizeof bad, &n);
   if (status == STORIES_UNKNOWN_WORD)
     return cli_error(g->self, "--prompt: the model does not know the word \"%s\"", bad);
   if (status != STORIES_OK)
@@ -95,10 +96,20 @@ static int open_model(generation *g) {
     return cli_fail(g->self, g->ctx);
   g->capacity = sn_model_get_config(g->model)->max_length;
   g->ids = calloc((size_t)g->capacity + 1, sizeof *g->ids);
-  if (!g->ids)
-    return cli_error(g->self, "out of memory");
-  sn_generate_options o = {.temperature = a->temperature, .top_k = a->top_k, .top_p = a->top_p,
-                           .seed = (uint64_t)a->seed, .device = a->device};
+  return g->ids ? CLI_OK : cli_error(g->self, "out of memory");
+}
+
+/* With room for what was asked: the longest sequence that a model can see may be far more. */
+static int make_generator(generation *g) {
+  const generate_args *a = g->args;
+  if (g->capacity - g->n > a->n)
+    g->capacity = g->n + a->n;
+  sn_generate_options o = {.temperature = a->temperature,
+                           .top_k = a->top_k,
+                           .top_p = a->top_p,
+                           .seed = (uint64_t)a->seed,
+                           .capacity = g->capacity,
+                           .device = a->device};
   if (sn_generator_create(g->model, g->store, &o, &g->generator) != SN_OK)
     return cli_fail(g->self, g->ctx);
   return CLI_OK;
@@ -121,7 +132,7 @@ static int generate(generation *g) {
   for (int64_t i = 0; i < g->args->n; i++) {
     int32_t id;
     if (g->n >= g->capacity) {
-      fprintf(stderr, "\n(the model sees at most %lld tokens)", (long long)g->capacity);
+      fprintf(stderr, "\n(the model sees at most %lld tokens)\n", (long long)g->capacity);
       break;
     }
     if (sn_generator_next(g->generator, g->ids, fresh, &id) != SN_OK)
@@ -148,6 +159,8 @@ static int run(const cli_command *self, int argc, char **argv) {
   if (code == CLI_OK)
     code = read_prompt(&g);
   if (code == CLI_OK)
+    code = make_generator(&g);
+  if (code == CLI_OK)
     code = generate(&g);
   sn_generator_destroy(g.generator);
   sn_store_destroy(g.store);
@@ -159,6 +172,7 @@ static int run(const cli_command *self, int argc, char **argv) {
 
 const cli_command cli_generate = {
     "generate", "continue a prompt with a model", options,
-    "Reads Hugging Face folders of the Llama family (Llama, Mistral, Qwen2, Qwen3) and GPT-2. Text\n"
+    "Reads Hugging Face folders of the Llama family (Llama, Mistral, Qwen2, Qwen3) and GPT-2. "
+    "Text\n"
     "prompts work for models of `sinew demo`, whose config.json holds their vocabulary.",
     run};

@@ -59,8 +59,12 @@ static int run_devices(const cli_command *self, int argc, char **argv) {
   return CLI_OK;
 }
 
-const cli_command cli_devices = {"devices", "list the devices that can run graphs", no_options, NULL,
-                                 run_devices};
+const cli_command cli_devices = {"devices", "list the devices that can run graphs", no_options,
+                                 NULL, run_devices};
+
+static bool asks_for_help(const char *s) {
+  return strcmp(s, "--help") == 0 || strcmp(s, "-h") == 0;
+}
 
 int main(int argc, char **argv) {
   const char *name = argc > 1 ? argv[1] : NULL;
@@ -72,12 +76,19 @@ int main(int argc, char **argv) {
     printf("sinew %s\n", sn_version());
     return CLI_OK;
   }
-  if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+  if (asks_for_help(name))
     name = "help";
   const cli_command *command = find(name);
   if (!command) {
     fprintf(stderr, "sinew: there is no command \"%s\"; `sinew help` lists them\n", name);
     return CLI_USAGE;
   }
-  return command->run(command, argc - 2, argv + 2);
+  int code = CLI_OK;
+  if (argc == 3 && asks_for_help(argv[2]))
+    cli_print_help(command);
+  else
+    code = command->run(command, argc - 2, argv + 2);
+  if (fflush(stdout) != 0 || ferror(stdout))
+    return cli_error(command, "cannot write the output");
+  return code;
 }

@@ -1,38 +1,14 @@
 /* Reverse mode: builds the gradients of values into the same graph, through each op's vjp. Knows ops only
- * through the table, add, barrier and constants aside.
+ * through the table, add and constants aside.
  *
- * sweep() is the whole of it: from seeds at some values back to others. sn_grad seeds a scalar with 1;
+ * sweep_between is the whole of it: from seeds at some values back to others. sn_grad seeds a scalar with 1;
  * an op whose gradient is "by decomposition" is swept through its decomposed form between its own
  * results and arguments.
- *
- * Recomputation: nodes that lie before a boundary (sn_recompute) form that boundary's segment. When the
- * sweep enters a segment it clones the segment behind barriers that wait for the gradient arriving
- * there, and vjps see the clones; so the originals die after the forward pass. Leaves, boundaries and
- * what is used outside its segment are kept, not cloned.
  */
-#include "ir/dim.h"
+#include "grad/sweep.h"
 #include "ir/dtype.h"
 
 #include <stdio.h>
-
-/* One sweep. Arrays are by node index or value id of the graph at its start. */
-typedef struct sweep {
-  sn_graph *g;
-  arena memory;
-  uint32_t n_nodes, n_values;
-  bool *reached;     /* nodes on the way back from the seeds */
-  bool *active;      /* values that depend on a target */
-  bool *target;      /* values whose gradient is asked for */
-  sn_value *grad;    /* by value id: sum of what has arrived */
-  uint32_t *via;     /* by value id: node through which its gradient arrived; for messages */
-  uint32_t *segment; /* by node: boundary node index + 1, 0: none */
-  bool *kept;        /* by node: lives until the backward pass, never cloned */
-  sn_value *clone;   /* by value id: its copy in the backward pass; id 0: itself */
-  sn_value *held;    /* by value id: a kept value behind the barrier of segment held_in */
-  uint32_t *held_in;
-  bool *cloned;        /* by boundary node: its segment has been cloned */
-  bool cut_at_targets; /* a decomposition ends at the op's own arguments */
-} sweep;
 
 static bool differentiable(sn_type t) { return dtype_is_float(t.dtype); }
 
@@ -85,98 +61,6 @@ static void mark_active(sweep *s, uint32_t first) {
   }
 }
 
-/* --- recomputation --- */
-
-/* Nodes before each boundary that no earlier boundary covers. */
-static void mark_segments(sweep *s) {
-  const sn_graph *g = s->g;
-  for (uint32_t b = s->n_nodes; b-- > 0;) {
-    s->kept[b] = g->nodes[b].n_in == 0 || g->nodes[b].boundary;
-    if (s->reached[b] && g->nodes[b].boundary)
-      s->segment[b] = b + 1;
-  }
-  for (uint32_t i = s->n_nodes; i-- > 0;)
-    for (int k = 0; s->segment[i] && k < g->nodes[i].n_in; k++) {
-      uint32_t v = g->nodes[i].in[k].id, from = g->values[v].node;
-      bool covered = v == 0 || s->kept[from];
-      if (!covered && (s->segment[from] == 0 || s->segment[from] > s->segment[i]))
-        s->segment[from] = s->segment[i];
-    }
-}
-
-/* What is used outside its segment has to live anyway. */
-static void mark_kept(sweep *s) {
-  const sn_graph *g = s->g;
-  for (uint32_t i = 0; i < s->n_nodes; i++)
-    for (int k = 0; s->reached[i] && k < g->nodes[i].n_in; k++) {
-      uint32_t v = g->nodes[i].in[k].id, from = g->values[v].node;
-      if (v && s->segment[from] != s->segment[i])
-        s->kept[from] = true;
-    }
-}
-
-/* A value as the backward pass sees it. */
-static sn_value seen(const sweep *s, sn_value v) {
-  return v.id && v.id < s->n_values && s->clone[v.id].id ? s->clone[v.id] : v;
-}
-
-/* A kept value as the clones of a segment see it: not before `after` has arrived. */
-static sn_value hold(sweep *s, sn_value v, uint32_t segment, sn_value after) {
-  if (s->held_in[v.id] != segment)
-    s->held[v.id] = sn_barrier(s->g, v, after, SN_AUTO);
-  s->held_in[v.id] = segment;
-  return s->held[v.id];
-}
-
-static int64_t elements(const sn_graph *g, sn_value v) {
-  sn_shape shape = sn_value_type(g, v).shape;
-  int64_t n = 1;
-  for (int d = 0; d < shape.rank; d++)
-    if (!mul_fits(n, sn_dim_max(g, shape.dim[d]), &n))
-      return INT64_MAX;
-  return n;
-}
-
-/* Arguments of the clone of n: clones, leaves, and other kept values held back. A node on nothing but
- * leaves would be found to be the original, so its smallest argument is held back too. */
-static void clone_arguments(sweep *s, const node *n, uint32_t segment, sn_value after,
-                            sn_value *in) {
-  const sn_graph *g = s->g;
-  bool differs = false;
-  int smallest = -1;
-  for (int k = 0; k < n->n_in; k++) {
-    uint32_t from = g->values[n->in[k].id].node;
-    bool leaf = n->in[k].id == 0 || g->nodes[from].n_in == 0;
-    in[k] = leaf ? n->in[k] : s->kept[from] ? hold(s, n->in[k], segment, after) : seen(s, n->in[k]);
-    differs = differs || in[k].id != n->in[k].id;
-    if (in[k].id && (smallest < 0 || elements(g, in[k]) < elements(g, in[smallest])))
-      smallest = k;
-  }
-  if (!differs && smallest >= 0)
-    in[smallest] = hold(s, in[smallest], segment, after);
-}
-
-static sn_status clone_segment(sweep *s, uint32_t boundary, sn_value after) {
-  sn_graph *g = s->g;
-  s->cloned[boundary] = true;
-  for (uint32_t i = 0; i < boundary; i++) {
-    if (s->segment[i] != boundary + 1 || s->kept[i])
-      continue;
-    node n = g->nodes[i];
-    sn_value *in = arena_array(&s->memory, (size_t)n.n_in, sizeof *in);
-    if (!in)
-      return SN_ERR_NO_MEMORY;
-    clone_arguments(s, &n, boundary + 1, after, in);
-    sn_value first = graph_add(g, n.op, in, n.n_in, n.attrs);
-    SN_TRY(g->status);
-    for (int k = 0; k < n.n_out; k++)
-      s->clone[n.first + (uint32_t)k] = (sn_value){first.id + (uint32_t)k};
-  }
-  return SN_OK;
-}
-
-/* --- the sweep --- */
-
 static const char *value_name(const sn_graph *g, uint32_t v) {
   return g->values[v].label ? g->values[v].label : graph_op(g, graph_node(g, (sn_value){v}))->name;
 }
@@ -225,11 +109,11 @@ static sn_status vjp(sweep *s, uint32_t i, const node *n, sn_value *din) {
   if (!in || !need)
     return SN_ERR_NO_MEMORY;
   for (int k = 0; k < n->n_in; k++) {
-    in[k] = seen(s, n->in[k]);
+    in[k] = recompute_seen(s, n->in[k]);
     need[k] = s->active[n->in[k].id];
   }
   for (int k = 0; k < n->n_out; k++) {
-    out[k] = seen(s, node_result(n, k));
+    out[k] = recompute_seen(s, node_result(n, k));
     dout[k] = passed_on(s, n->first + (uint32_t)k);
   }
   if (impl->no_grad)
@@ -283,7 +167,7 @@ static sn_status step_back(sweep *s, uint32_t i) {
   if (!after.id || !passes)
     return SN_OK;
   if (s->segment[i] && !s->cloned[s->segment[i] - 1])
-    SN_TRY(clone_segment(s, s->segment[i] - 1, after));
+    SN_TRY(recompute_segment(s, s->segment[i] - 1, after));
   sn_value *din = arena_array(&s->memory, (size_t)n.n_in, sizeof *din);
   if (!din)
     return SN_ERR_NO_MEMORY;
@@ -307,10 +191,8 @@ static sn_status run(sweep *s, const sn_value *from, const sn_value *seeds, int 
   SN_TRY(g->status);
   uint32_t first = mark_reached(s);
   mark_active(s, first);
-  if (!s->cut_at_targets) {
-    mark_segments(s);
-    mark_kept(s);
-  }
+  if (!s->cut_at_targets)
+    recompute_mark(s);
   for (uint32_t i = s->n_nodes; i-- > first;)
     if (s->reached[i])
       SN_TRY(step_back(s, i));

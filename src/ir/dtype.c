@@ -6,12 +6,9 @@
 #include <math.h>
 
 static const dtype_info infos[SN_DTYPE_COUNT] = {
-    [SN_NO_DTYPE] = {"none", 0, 0, 0},
-    [SN_F32] = {"f32", 1, 4, DTYPE_FLOAT},
-    [SN_F16] = {"f16", 1, 2, DTYPE_FLOAT},
-    [SN_BF16] = {"bf16", 1, 2, DTYPE_FLOAT},
-    [SN_I32] = {"i32", 1, 4, DTYPE_INT},
-    [SN_U8] = {"u8", 1, 1, DTYPE_INT},
+    [SN_NO_DTYPE] = {"none", 0, 0, 0},     [SN_F32] = {"f32", 1, 4, DTYPE_FLOAT},
+    [SN_F16] = {"f16", 1, 2, DTYPE_FLOAT}, [SN_BF16] = {"bf16", 1, 2, DTYPE_FLOAT},
+    [SN_I32] = {"i32", 1, 4, DTYPE_INT},   [SN_U8] = {"u8", 1, 1, DTYPE_INT},
     [SN_BOOL] = {"bool", 1, 1, 0},
 };
 

@@ -15,7 +15,7 @@ typedef struct dtype_info {
 
 bool dtype_valid(sn_dtype d);
 bool dtype_is_float(sn_dtype d);
-bool dtype_is_int(sn_dtype d); /* bool is neither */
+bool dtype_is_int(sn_dtype d);                        /* bool is neither */
 sn_dtype dtype_find(const char *name, size_t length); /* SN_NO_DTYPE: none of that name */
 double dtype_round(sn_dtype dtype, double x);
 double dtype_load(sn_dtype dtype, const void *data, int64_t i);

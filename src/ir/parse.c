@@ -167,8 +167,14 @@ static sn_status read_factor(parser *p, int depth, sn_dim *out) {
     SN_TRY(read_dim(p, depth + 1, out));
     return expect(p, ')');
   }
-  if (!letter(*p->at))
-    return read_int(p, out);
+  if (!letter(*p->at)) {
+    const char *number = p->at;
+    SN_TRY(read_int(p, out));
+    if (dim_is_number(*out) && dim_valid(p->g, *out)) /* never a handle in disguise */
+      return SN_OK;
+    p->at = number;
+    return fail(p, "a size below 2^56");
+  }
   SN_TRY(read_word(p, "a size"));
   int s = dim_find_symbol(p->g, p->word);
   if (s < 0)

@@ -19,31 +19,24 @@ struct sn_generator {
   bool full;   /* the last id drawn had no room */
 };
 
-typedef struct generator_graph {
-  sn_graph *g;
-  const sn_generate_options *options;
-  sn_dim tokens;
-  sn_value key;
-} generator_graph;
+#define KEY "generator.key"
 
 /* i32 [1] drawn from the last row. */
-static sn_value draw(const generator_graph *b, sn_value last) {
-  const sn_generate_options *o = b->options;
+static sn_value draw(const sn_generator *gen, const sn_generate_options *o, sn_value last) {
+  sn_graph *g = gen->graph;
   double penalty = o->repetition_penalty == 0 ? 1 : o->repetition_penalty;
   sn_value history = SN_NONE;
   if (penalty != 1)
-    history = sn_input(b->g, "history", SN_I32, SN_SHAPE(1, sn_symbol(b->g, "seen", 1 << 24)));
-  return sn_sample(b->g, last, b->key, history, o->temperature, o->top_k,
+    history = sn_input(g, "history", SN_I32, SN_SHAPE(1, sn_symbol(g, "seen", gen->capacity)));
+  return sn_sample(g, last, sn_random_key(g, KEY), history, o->temperature, o->top_k,
                    o->top_p == 0 ? 1 : o->top_p, o->min_p, penalty, SN_AUTO);
 }
 
 static sn_status build(sn_generator *gen, const sn_model *model, const sn_generate_options *o) {
   sn_graph *g = gen->graph;
-  generator_graph b = {.g = g, .options = o};
-  b.tokens = sn_symbol(g, "tokens", gen->capacity);
-  b.key = sn_random_key(g, "generator.key");
-  sn_model_inputs in = {.ids = sn_input(g, "ids", SN_I32, SN_SHAPE(1, b.tokens)),
-                        .positions = sn_input(g, "positions", SN_I32, SN_SHAPE(b.tokens))};
+  sn_dim tokens = sn_symbol(g, "tokens", gen->capacity);
+  sn_model_inputs in = {.ids = sn_input(g, "ids", SN_I32, SN_SHAPE(1, tokens)),
+                        .positions = sn_input(g, "positions", SN_I32, SN_SHAPE(tokens))};
   if (!gen->recompute) {
     in.batch = 1;
     in.capacity = gen->capacity;
@@ -51,15 +44,19 @@ static sn_status build(sn_generator *gen, const sn_model *model, const sn_genera
     in.kv_length = sn_input(g, "kv_length", SN_I32, SN_SHAPE(1));
   }
   sn_value logits = sn_model_logits(model, g, &in);
-  sn_value last = sn_slice(g, logits, 1, sn_dim_sub(g, b.tokens, 1), b.tokens, 1);
+  sn_value last = sn_slice(g, logits, 1, sn_dim_sub(g, tokens, 1), tokens, 1);
   last = sn_reshape(g, last, SN_SHAPE(1, gen->vocab));
   sn_output(g, "logits", last);
-  sn_output(g, "next", draw(&b, last));
+  sn_output(g, "next", draw(gen, o, last));
   return sn_graph_status(g);
 }
 
-/* What the graph reads and the shared store lacks is the generator's own. */
-static sn_status add_local(sn_generator *gen, sn_store *store, uint64_t seed) {
+static bool is_local(const char *name) {
+  return strncmp(name, "cache.", 6) == 0 || strcmp(name, KEY) == 0;
+}
+
+/* The generator's own states; what else the graph reads must be in the shared store. */
+static sn_status add_local(sn_generator *gen, uint64_t seed) {
   int n = sn_graph_states(gen->graph, NULL, 0);
   size_t size = (size_t)n * sizeof(sn_value);
   sn_value *states = sn_ctx_alloc(gen->ctx, size);
@@ -68,13 +65,13 @@ static sn_status add_local(sn_generator *gen, sn_store *store, uint64_t seed) {
     sn_graph_states(gen->graph, states, n);
   for (int i = 0; i < n && status == SN_OK; i++) {
     const char *name = sn_value_name(gen->graph, states[i]);
-    if (!sn_store_has(store, name))
+    if (is_local(name))
       status = sn_store_add(gen->local, name, sn_value_type(gen->graph, states[i]), NULL);
   }
   sn_ctx_free(gen->ctx, states, size);
   int32_t key[3] = {(int32_t)(uint32_t)seed, (int32_t)(uint32_t)(seed >> 32), 0};
   if (status == SN_OK)
-    status = sn_store_write(gen->local, "generator.key", key, sizeof key);
+    status = sn_store_write(gen->local, KEY, key, sizeof key);
   return status;
 }
 
@@ -86,7 +83,7 @@ static sn_status prepare(sn_generator *gen, const sn_model *model, sn_store *sto
   if (status == SN_OK)
     status = build(gen, model, o);
   if (status == SN_OK)
-    status = add_local(gen, store, o->seed);
+    status = add_local(gen, o->seed);
   sn_session_options session = {.device = o->device, .local = gen->local};
   if (status == SN_OK)
     status = sn_session_create(gen->graph, store, &session, &gen->session);
@@ -97,10 +94,7 @@ static sn_status check_options(sn_ctx *ctx, const sn_generate_options *o, int64_
   if (o->capacity < 0 || o->capacity > longest)
     return sn_ctx_fail(ctx, SN_ERR_INVALID, "generate: capacity must lie in 0 … %lld, got %lld",
                        (long long)longest, (long long)o->capacity);
-  if (!(o->temperature >= 0) || !(o->top_p >= 0 && o->top_p <= 1) || o->top_k < 0)
-    return sn_ctx_fail(ctx, SN_ERR_INVALID,
-                       "generate: temperature and top_k must not be negative, top_p in 0 … 1");
-  return SN_OK;
+  return SN_OK; /* sn_sample checks the others */
 }
 
 sn_status sn_generator_create(const sn_model *model, sn_store *store,
@@ -139,7 +133,7 @@ void sn_generator_destroy(sn_generator *gen) {
 }
 
 static sn_status append(sn_generator *gen, const int32_t *ids, size_t n) {
-  if ((int64_t)n > gen->capacity - gen->n)
+  if (n > (size_t)(gen->capacity - gen->n))
     return sn_ctx_fail(gen->ctx, SN_ERR_INVALID,
                        "generate: %lld ids and %zu more exceed the room for %lld",
                        (long long)gen->n, n, (long long)gen->capacity);

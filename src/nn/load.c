@@ -25,9 +25,12 @@ typedef struct loading {
 } loading;
 
 static const sn_safetensors_tensor *find(const sn_safetensors *file, const char *name) {
+  static const char *const prefixes[] = {"transformer.", "model."};
   const sn_safetensors_tensor *t = sn_safetensors_find(file, name);
-  const char *dot = strchr(name, '.');
-  return t || !dot ? t : sn_safetensors_find(file, dot + 1);
+  for (int i = 0; i < 2 && !t; i++)
+    if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+      t = sn_safetensors_find(file, name + strlen(prefixes[i]));
+  return t;
 }
 
 static const char *shape_text(const sn_shape *s, char *out, size_t size) {
@@ -46,6 +49,21 @@ static bool shape_equal(const sn_shape *a, const sn_shape *b) {
   return equal;
 }
 
+/* An entry that is there already must have the weight's type. */
+static sn_status check_entry(const loading *l, const weight *w) {
+  char expected[200], got[200];
+  sn_entry e;
+  if (!sn_store_has(l->store, w->name))
+    return SN_OK;
+  TRY(sn_store_find(l->store, w->name, &e));
+  if (e.type.dtype == w->type.dtype && shape_equal(&e.type.shape, &w->type.shape))
+    return SN_OK;
+  return sn_ctx_fail(l->ctx, SN_ERR_INVALID, "entry \"%s\": expected %s%s, the store has %s%s",
+                     w->name, sn_dtype_name(w->type.dtype),
+                     shape_text(&w->type.shape, expected, sizeof expected),
+                     sn_dtype_name(e.type.dtype), shape_text(&e.type.shape, got, sizeof got));
+}
+
 static sn_status locate(loading *l, weight *w) {
   char expected[200], got[200];
   const sn_safetensors_tensor *t = find(l->file, w->name);
@@ -57,7 +75,7 @@ static sn_status locate(loading *l, weight *w) {
                        shape_text(&t->shape, got, sizeof got));
   w->tensor = t->index;
   w->count = t->count;
-  return SN_OK;
+  return check_entry(l, w);
 }
 
 static size_t bytes_of(const weight *w) { return (size_t)w->count * sn_dtype_size(w->type.dtype); }

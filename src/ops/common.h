@@ -42,8 +42,8 @@ sn_status infer_broadcast(infer_ctx *c, sn_shape a, sn_shape b, sn_shape *out) S
 /* A dim attribute under the run's bindings. */
 int64_t ref_dim(const ref_ctx *c, sn_dim d);
 /* A dim can be evaluated at run time but its value may be wrong for the data: what, expected, got. */
-sn_status ref_fail(const ref_ctx *c, sn_status status, const char *format, ...) PRINTF_LIKE(3, 4)
-    SN_MUST_USE;
+sn_status ref_fail(const ref_ctx *c, sn_status status, const char *format, ...)
+    PRINTF_LIKE(3, 4) SN_MUST_USE;
 /* Negative axes and the product of the dims before and behind an axis: x is [outer, n, inner]. */
 typedef struct axis_view {
   int64_t outer, n, inner;
@@ -83,7 +83,8 @@ sn_value build_sum_to(build_ctx *c, sn_value grad, sn_shape shape);
 void build_din(build_ctx *c, int i, sn_value grad);
 /* A reduced value put back: inserts size-1 axes where the reduction over `axes` of `shape` dropped them
  * (keepdims false) and leaves it otherwise. */
-sn_value build_keepdims(build_ctx *c, sn_value reduced, sn_shape shape, sn_ints axes, bool keepdims);
+sn_value build_keepdims(build_ctx *c, sn_value reduced, sn_shape shape, sn_ints axes,
+                        bool keepdims);
 /* x of any shape times a number, plus a number; a constant filled like v. */
 static inline sn_value build_scale(build_ctx *c, sn_value x, double mul) {
   return sn_affine(c->graph, x, mul, 0);

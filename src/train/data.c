@@ -49,11 +49,11 @@ int64_t sn_token_epoch(const sn_token_data *d) {
 void sn_token_batch(const sn_token_data *d, int64_t index, int32_t *ids, int32_t *labels) {
   int64_t w = windows(d);
   for (int64_t b = 0; w > 0 && b < d->batch; b++) {
-    int64_t row = index * d->batch + b, epoch = row / w;
-    uint64_t key = mix(d->seed ^ mix((uint64_t)epoch));
+    uint64_t row = (uint64_t)index * (uint64_t)d->batch + (uint64_t)b; /* wraps, never outside */
+    uint64_t key = mix(d->seed ^ mix(row / (uint64_t)w));
     int64_t slack = d->n - 1 - w * d->context; /* room to move the windows of an epoch */
     int64_t offset = (int64_t)(mix(key) % (uint64_t)(slack + 1));
-    const int32_t *from = d->tokens + offset + permuted(row % w, w, key) * d->context;
+    const int32_t *from = d->tokens + offset + permuted((int64_t)(row % (uint64_t)w), w, key) * d->context;
     for (int64_t t = 0; t < d->context; t++) {
       ids[b * d->context + t] = from[t];
       labels[b * d->context + t] = from[t + 1];

@@ -98,6 +98,5 @@ void sn_clip_by_norm(sn_graph *g, sn_value norm, double max_norm, sn_value *valu
   sn_value most = sn_scalar(g, SN_F32, max_norm);
   sn_value scale = sn_clamp(g, sn_div(g, most, sn_affine(g, norm, 1, 1e-6)), -INFINITY, 1);
   for (int i = 0; i < n; i++)
-    values[i] =
-        sn_mul(g, values[i], sn_cast(g, scale, sn_value_type(g, values[i]).dtype));
+    values[i] = sn_mul(g, values[i], sn_cast(g, scale, sn_value_type(g, values[i]).dtype));
 }

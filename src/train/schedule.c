@@ -3,13 +3,15 @@
 #include <sinew/train.h>
 
 double sn_schedule_rate(const sn_schedule *s, int64_t step) {
+  bool falls = s->kind != SN_SCHEDULE_CONSTANT && s->total > 0;
+  if (falls && step >= s->total)
+    return s->final_rate;
   if (step < s->warmup)
     return s->rate * (double)(step + 1) / (double)s->warmup;
-  if (s->kind == SN_SCHEDULE_CONSTANT || s->total <= s->warmup)
+  if (!falls)
     return s->rate;
   double done = (double)(step - s->warmup) / (double)(s->total - s->warmup);
-  if (done >= 1)
-    return s->final_rate;
-  double share = s->kind == SN_SCHEDULE_COSINE ? (1 + cos(3.14159265358979323846 * done)) / 2 : 1 - done;
+  double share =
+      s->kind == SN_SCHEDULE_COSINE ? (1 + cos(3.14159265358979323846 * done)) / 2 : 1 - done;
   return s->final_rate + (s->rate - s->final_rate) * share;
 }

@@ -1,6 +1,10 @@
 /* The trainer: gradients into one graph, updates into the same graph or, with accumulation, into a second
  * one that runs every so many micro-batches. Every counter is state, so the store alone says where
- * training stands; an update that is due but not made (the process failed in between) is made first. */
+ * training stands; an update that is due but not made (the process failed in between) is made first.
+ *
+ * Counters: train.step, updates due so far, those that loss scaling left out among them (the schedule
+ * follows it); train.skipped, those left out; train.batch, micro-batches seen (the data follows it);
+ * train.pending, micro-batches summed up since the last update. */
 #include <math.h>
 #include <sinew/train.h>
 #include <stdio.h>
@@ -23,14 +27,14 @@ typedef struct trainer_build {
 } trainer_build;
 
 enum { GOOD_UPDATES = 2000 }; /* before the loss scale doubles */
+static const double LEAST_SCALE = 0x1p-126, MOST_SCALE = 0x1p126;
 
 static sn_value counter(sn_graph *g, const char *name) {
   return sn_state(g, name, SN_I32, SN_SCALAR, SN_INIT_ZEROS, 0);
 }
 
-static void count_up(sn_graph *g, sn_value state, sn_value where) {
-  sn_value next = sn_add(g, state, sn_scalar(g, SN_I32, 1));
-  sn_assign(g, state, where.id ? sn_where(g, where, next, state) : next);
+static void count_up(sn_graph *g, sn_value state) {
+  sn_assign(g, state, sn_add(g, state, sn_scalar(g, SN_I32, 1)));
 }
 
 static sn_value scale_state(sn_graph *g) {
@@ -42,8 +46,7 @@ static sn_value unscale(const trainer_build *b) {
   sn_graph *g = b->g;
   sn_value scale = scale_state(g), good = counter(g, "train.good");
   for (int i = 0; i < b->n; i++)
-    b->grads[i] = sn_div(g, b->grads[i],
-                         sn_cast(g, scale, sn_value_type(g, b->grads[i]).dtype));
+    b->grads[i] = sn_div(g, b->grads[i], scale);
   sn_value norm = sn_global_norm(g, b->grads, b->n);
   sn_value finite = sn_logical_not(g, sn_logical_or(g, sn_isnan(g, norm), sn_isinf(g, norm)));
   sn_value next_good = sn_add(g, good, sn_scalar(g, SN_I32, 1));
@@ -52,7 +55,8 @@ static sn_value unscale(const trainer_build *b) {
   sn_assign(g, good,
             sn_where(g, sn_logical_and(g, finite, sn_logical_not(g, grow)), next_good, zero));
   sn_value kept = sn_where(g, grow, sn_affine(g, scale, 2, 0), scale);
-  sn_assign(g, scale, sn_where(g, finite, kept, sn_affine(g, scale, 0.5, 0)));
+  sn_value next = sn_where(g, finite, kept, sn_affine(g, scale, 0.5, 0));
+  sn_assign(g, scale, sn_clamp(g, next, LEAST_SCALE, MOST_SCALE));
   return finite;
 }
 
@@ -61,31 +65,37 @@ static void build_update(const trainer_build *b) {
   sn_graph *g = b->g;
   const sn_trainer_options *o = &b->t->options;
   sn_value rate = sn_input(g, "train.rate", SN_F32, SN_SCALAR), step = counter(g, "train.step");
-  sn_value apply = o->loss_scale > 0 ? unscale(b) : SN_NONE;
+  sn_value apply = SN_NONE, made = step;
+  if (o->loss_scale > 0) {
+    sn_value skipped = counter(g, "train.skipped");
+    apply = unscale(b);
+    sn_assign(g, skipped, sn_add(g, skipped, sn_cast(g, sn_logical_not(g, apply), SN_I32)));
+    made = sn_sub(g, step, skipped);
+  }
   if (o->clip_norm > 0)
     sn_clip_by_norm(g, sn_global_norm(g, b->grads, b->n), o->clip_norm, b->grads, b->n);
-  sn_optimizer_build(g, &o->optimizer, rate, step, b->params, b->grads, b->n, apply);
-  count_up(g, step, SN_NONE);
+  sn_optimizer_build(g, &o->optimizer, rate, made, b->params, b->grads, b->n, apply);
+  count_up(g, step);
 }
 
-static sn_value accumulator(sn_graph *g, const sn_graph *named_in, sn_value param) {
+static sn_value accumulator(sn_graph *g, sn_value param) {
   char name[640];
-  const char *of = sn_value_name(named_in, param);
-  sn_type t = sn_value_type(named_in, param);
-  snprintf(name, sizeof name, "train.g.%s", of ? of : "");
+  sn_type t = sn_value_type(g, param);
+  snprintf(name, sizeof name, "train.g.%s", sn_value_name(g, param));
   return sn_state(g, name, t.dtype, t.shape, SN_INIT_ZEROS, 0);
 }
 
-/* Step graph with accumulation: g ← g + grad / accumulate. */
+/* Step graph with accumulation: g ← g + grad. */
 static void build_accumulation(const trainer_build *b) {
   for (int i = 0; i < b->n; i++) {
-    sn_value sum = accumulator(b->g, b->g, b->params[i].state);
-    sn_value part = sn_affine(b->g, b->grads[i], 1.0 / (double)b->t->accumulate, 0);
-    sn_assign(b->g, sum, sn_add(b->g, sum, part));
+    sn_value sum = accumulator(b->g, b->params[i].state);
+    sn_assign(b->g, sum, sn_add(b->g, sum, b->grads[i]));
   }
+  count_up(b->g, counter(b->g, "train.pending"));
 }
 
-/* Update graph: reads the accumulated gradients and clears them. */
+/* Update graph: the mean of the gradients summed up since the last update, which it clears. Dividing by
+ * how many there were keeps it a mean when `accumulate` is changed on the way. */
 static sn_status build_update_graph(const trainer_build *b) {
   sn_trainer *t = b->t;
   sn_status status = sn_graph_create(t->ctx, &t->update_graph);
@@ -96,13 +106,16 @@ static sn_status build_update_graph(const trainer_build *b) {
   sn_param *params = sn_ctx_alloc(t->ctx, size);
   if (!params)
     return SN_ERR_NO_MEMORY;
+  sn_value pending = counter(g, "train.pending"), count = sn_cast(g, pending, SN_F32);
+  sn_assign(g, pending, sn_scalar(g, SN_I32, 0));
   for (int i = 0; i < b->n; i++) {
     sn_type type = sn_value_type(b->g, b->params[i].state);
     params[i] = b->params[i];
     params[i].state = sn_state(g, sn_value_name(b->g, b->params[i].state), type.dtype, type.shape,
                                SN_INIT_ZEROS, 0);
-    b->grads[i] = accumulator(g, g, params[i].state);
-    sn_assign(g, b->grads[i], sn_full(g, type.dtype, type.shape, 0));
+    sn_value sum = accumulator(g, params[i].state);
+    b->grads[i] = sn_div(g, sum, count);
+    sn_assign(g, sum, sn_full(g, type.dtype, type.shape, 0));
   }
   trainer_build u = {t, g, params, b->grads, b->n};
   build_update(&u);
@@ -118,13 +131,13 @@ static sn_status build_graphs(const trainer_build *b, sn_value loss, sn_value *w
   sn_output(g, "loss", loss);
   sn_value scaled = loss;
   if (t->options.loss_scale > 0)
-    scaled = sn_mul(g, loss, sn_cast(g, scale_state(g), sn_value_type(g, loss).dtype));
+    scaled = sn_mul(g, loss, scale_state(g));
   sn_status status = sn_graph_status(g);
   if (status == SN_OK)
     status = sn_grad(g, scaled, wrt, b->n, b->grads);
   if (status != SN_OK)
     return status;
-  count_up(g, counter(g, "train.batch"), SN_NONE);
+  count_up(g, counter(g, "train.batch"));
   if (t->accumulate == 1) {
     build_update(b);
     return sn_graph_status(g);
@@ -164,14 +177,36 @@ static sn_status build(sn_trainer *t, sn_graph *g, sn_value loss, const sn_param
   return status;
 }
 
+static sn_status check(sn_graph *g, sn_value loss, const sn_param *params, int n,
+                       const sn_trainer_options *o) {
+  sn_ctx *ctx = sn_graph_ctx(g);
+  sn_type t = sn_value_type(g, loss);
+  if (o->accumulate < 0 || !(o->clip_norm >= 0) || !(o->loss_scale >= 0 && isfinite(o->loss_scale)))
+    return sn_ctx_fail(ctx, SN_ERR_INVALID,
+                       "trainer: accumulate, clip_norm and loss_scale must not be negative");
+  if (sn_graph_status(g) != SN_OK)
+    return sn_ctx_fail(ctx, sn_graph_status(g), "%s", sn_graph_message(g));
+  if (t.dtype != SN_F32 || t.shape.rank != 0)
+    return sn_ctx_fail(ctx, SN_ERR_INVALID, "trainer: the loss must be an f32 scalar, got %s of rank %d",
+                       sn_dtype_name(t.dtype), t.shape.rank);
+  for (int i = 0; i < n; i++) {
+    t = sn_value_type(g, params[i].state);
+    if (!sn_value_name(g, params[i].state) || t.dtype != SN_F32)
+      return sn_ctx_fail(ctx, SN_ERR_INVALID, "trainer: parameter %d must be an f32 state, got %s %s",
+                         i, sn_dtype_name(t.dtype),
+                         sn_value_name(g, params[i].state) ? "state" : "value");
+  }
+  return SN_OK;
+}
+
 sn_status sn_trainer_create(sn_graph *g, sn_value loss, const sn_param *params, int n,
                             sn_store *store, const sn_trainer_options *options,
                             sn_trainer **out_trainer) {
   sn_ctx *ctx = sn_graph_ctx(g);
   *out_trainer = NULL;
-  if (options->accumulate < 0 || options->clip_norm < 0 || options->loss_scale < 0)
-    return sn_ctx_fail(ctx, SN_ERR_INVALID,
-                       "trainer: accumulate, clip_norm and loss_scale must not be negative");
+  sn_status status = check(g, loss, params, n, options);
+  if (status != SN_OK)
+    return status;
   sn_trainer *t = sn_ctx_alloc(ctx, sizeof *t);
   if (!t)
     return SN_ERR_NO_MEMORY;
@@ -179,7 +214,7 @@ sn_status sn_trainer_create(sn_graph *g, sn_value loss, const sn_param *params, 
   t->store = store;
   t->options = *options;
   t->accumulate = options->accumulate ? options->accumulate : 1;
-  sn_status status = build(t, g, loss, params, n);
+  status = build(t, g, loss, params, n);
   if (status == SN_OK)
     *out_trainer = t;
   else
@@ -216,7 +251,7 @@ static sn_status write_rate(sn_trainer *t, sn_session *s) {
 }
 
 static bool update_due(const sn_trainer *t) {
-  return t->update && sn_trainer_batches(t) >= (sn_trainer_steps(t) + 1) * t->accumulate;
+  return t->update && read_counter(t, "train.pending") >= t->accumulate;
 }
 
 static sn_status run_update(sn_trainer *t) {

@@ -43,8 +43,7 @@ static void faulty_grad(build_ctx *c) {
   if (mutant.fault.variant == GRAD_FORGOTTEN)
     c->din[i] = SN_NONE;
   else
-    c->din[i] =
-        sn_affine(c->graph, c->din[i], mutant.fault.variant == GRAD_SCALED ? 1.001 : -1, 0);
+    c->din[i] = sn_affine(c->graph, c->din[i], mutant.fault.variant == GRAD_SCALED ? 1.001 : -1, 0);
 }
 
 static void faulty_decompose(build_ctx *c) {
@@ -180,9 +179,7 @@ static bool run_mutant(int op, fault f, char *found, size_t size) {
 
 /* --- all of them --- */
 
-static struct {
-  int planted, caught;
-} totals;
+static struct { int planted, caught; } totals;
 
 static void try_fault(const char *op, int id, fault f) {
   char found[512];
@@ -228,7 +225,7 @@ static bool zero_gradient(const char *op, int argument) {
   static const struct {
     const char *op;
     int argument; /* -1: all */
-  } zero[] = {{"sign", -1},      {"floor", -1},         {"ceil", -1},   {"round", -1},
+  } zero[] = {{"sign", -1},      {"floor", -1},         {"ceil", -1},  {"round", -1},
               {"floor_div", -1}, {"stop_gradient", -1}, {"barrier", 1}};
   for (size_t i = 0; i < COUNT_OF(zero); i++)
     if (strcmp(zero[i].op, op) == 0 && (zero[i].argument < 0 || zero[i].argument == argument))

@@ -1,5 +1,5 @@
-/* Pointwise ops: what rows of cases cannot say. Errors at run time, accuracy of small results (rows compare
- * absolutely below 1), second derivatives of the closed forms. */
+/* Pointwise ops: what rows of cases cannot say. Errors at run time, accuracy of small results
+ * (rows compare absolutely below 1), second derivatives of the closed forms. */
 #include "ops/table.h"
 #include "support/op_run.h"
 #include "support/test.h"

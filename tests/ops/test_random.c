@@ -1,6 +1,6 @@
-/* Random ops: Philox against the published answers, the layout of streams, distributions, and that draws
- * change with seed, counter and stream and with nothing else. All seeds are fixed, so nothing here is
- * flaky; bounds are five or more standard deviations wide. */
+/* Random ops: Philox against the published answers, the layout of streams, distributions, and
+ * that draws change with seed, counter and stream and with nothing else. All seeds are fixed, so
+ * nothing here is flaky; bounds are five or more standard deviations wide. */
 #include "ops/choose/philox.h"
 #include "support/op_run.h"
 #include "support/test.h"
@@ -42,7 +42,8 @@ TEST(the_layout_of_a_stream) {
 
 /* --- ops --- */
 
-/* Runs `op(key) attributes` and gives up to n results; the number of elements, -1 after a failure. */
+/* Runs `op(key) attributes` and gives up to n results; the number of elements, -1 after a
+ * failure. */
 static int64_t draw(const char *op, const char *key, const char *attributes, double *out,
                     int64_t n) {
   char text[256];
@@ -291,4 +292,44 @@ TEST(dropout_drops_and_scales) {
     CHECK_NEAR((double)dropped, 20000, 650);
   }
   op_run_end(&r);
+}
+
+/* --- sizes that are bound at the run --- */
+
+/* Runs permutation(n) and topk of uniform [n] with n bound; the status, and the permutation in
+ * numbers. */
+static sn_status run_with(sn_graph *g, int64_t n) {
+  ref_machine m;
+  SN_TRY(ref_start(&m, g, &n, REF_F32));
+  for (uint32_t id = 1; id < g->n_values; id++)
+    for (int i = 0; m.tensors[id].data && i < 3; i++)
+      m.tensors[id].data[i] = i; /* the key is the only leaf */
+  sn_status status = ref_execute(&m, NULL);
+  const ref_tensor *t = &m.tensors[g->outputs[0].value.id];
+  if (status == SN_OK && CHECK_EQ_INT(t->count, n))
+    memcpy(numbers, t->data, (size_t)n * sizeof *numbers);
+  ref_end(&m);
+  return status;
+}
+
+TEST(sizes_may_be_symbols) {
+  sn_ctx *ctx;
+  sn_graph *g;
+  REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
+  REQUIRE(sn_graph_create(ctx, &g) == SN_OK);
+  sn_dim n = sn_symbol(g, "n", 10);
+  sn_value key = sn_input(g, "key", SN_I32, SN_SHAPE(3));
+  sn_value u = sn_uniform(g, key, SN_F32, SN_SHAPE(n), 0, 1, SN_AUTO);
+  sn_output(g, "order", sn_permutation(g, key, n, SN_AUTO));
+  sn_output(g, "best", sn_topk(g, sn_dropout(g, u, key, 0.5, SN_AUTO), 3, 0, true));
+  CHECK_EQ_INT(sn_graph_status(g), SN_OK);
+  CHECK_EQ_INT(run_with(g, 3), SN_OK);
+  CHECK_EQ_INT(numbers[0] + numbers[1] + numbers[2], 3);
+  CHECK_EQ_INT(run_with(g, 10), SN_OK);
+  CHECK_EQ_INT(run_with(g, 2), SN_ERR_INVALID);
+  CHECK_STR_HAS(sn_ctx_message(ctx), "topk: k is 3, but the axis has only 2 entries");
+  CHECK(!sn_value_valid(g, sn_topk(g, u, 11, 0, true)));
+  CHECK_STR_HAS(sn_graph_message(g), "k must lie in 0 … 10 (axis 0 of f32[n]), got 11");
+  sn_graph_destroy(g);
+  sn_ctx_destroy(ctx);
 }

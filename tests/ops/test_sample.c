@@ -1,5 +1,6 @@
-/* sample: that draws have the distribution that the stages define, that greedy is temperature 0 and nothing
- * else, that a new counter is a new draw. Seeds are fixed; bounds are chi-square-like. */
+/* sample: that draws have the distribution that the stages define, that greedy is temperature 0
+ * and nothing else, that a new counter is a new draw. Seeds are fixed; bounds are
+ * chi-square-like. */
 #include "support/op_run.h"
 #include "support/test.h"
 

@@ -1,6 +1,7 @@
-/* Gradients where finite differences cannot tell: at ties, at kinks, at the ends of intervals, at places
- * where a formula gives 0 * inf, and where an op stops gradients by intent. Each line is a case with its
- * results, the weights of the loss and the gradients that must come out, worked out by hand. */
+/* Gradients where finite differences cannot tell: at ties, at kinks, at the ends of intervals,
+ * at places where a formula gives 0 * inf, and where an op stops gradients by intent. Each line
+ * is a case with its results, the weights of the loss and the gradients that must come out,
+ * worked out by hand. */
 #include "ops/table.h"
 #include "support/oracle.h"
 #include "support/test.h"

@@ -101,8 +101,9 @@ static void check_runs(walk *w) {
     const case_tensor *e = &w->c.expected[k];
     if (!CHECK(type_equal(e->type, results[k].type)))
       continue;
+    double tolerance = dtype_is_float(e->type.dtype) ? 1e-6 : 0;
     for (int64_t i = 0; i < e->count; i++)
-      if (!same(e->data[i], results[k].data[i], 1e-6))
+      if (!same(e->data[i], results[k].data[i], tolerance))
         FAIL("%s: result %d element %lld: expected %.9g, got %.9g", w->row->text, k, (long long)i,
              e->data[i], results[k].data[i]);
   }
@@ -137,8 +138,8 @@ static void check_decompose(walk *w) {
   if (!CHECK(case_graph(&w->c, &d, &first) == SN_OK))
     return;
   const node *n = graph_node(d, first);
-  build_ctx c = {.graph = d, .attrs = n->attrs, .n_in = n->n_in, .n_out = n->n_out, .in = n->in,
-                 .out = out};
+  build_ctx c = {
+      .graph = d, .attrs = n->attrs, .n_in = n->n_in, .n_out = n->n_out, .in = n->in, .out = out};
   w->c.op->impl->decompose(&c);
   for (int k = 0; k < w->c.op->n_results; k++) {
     char name[16];
@@ -322,11 +323,17 @@ static void see_shape(coverage *v, const sn_shape *s) {
 }
 
 static size_t attr_size(const attr_desc *a) {
-  static const size_t sizes[] = {
-      [ATTR_INT] = sizeof(int64_t),  [ATTR_DIM] = sizeof(sn_dim),   [ATTR_REAL] = sizeof(double),
-      [ATTR_FLAG] = sizeof(bool),    [ATTR_DTYPE] = sizeof(sn_dtype), [ATTR_INTS] = sizeof(sn_ints),
-      [ATTR_SHAPE] = sizeof(sn_shape), [ATTR_STR] = sizeof(char *), [ATTR_BYTES] = 0,
-      [ATTR_ENUM] = sizeof(int),     [ATTR_STREAM] = sizeof(int64_t)};
+  static const size_t sizes[] = {[ATTR_INT] = sizeof(int64_t),
+                                 [ATTR_DIM] = sizeof(sn_dim),
+                                 [ATTR_REAL] = sizeof(double),
+                                 [ATTR_FLAG] = sizeof(bool),
+                                 [ATTR_DTYPE] = sizeof(sn_dtype),
+                                 [ATTR_INTS] = sizeof(sn_ints),
+                                 [ATTR_SHAPE] = sizeof(sn_shape),
+                                 [ATTR_STR] = sizeof(char *),
+                                 [ATTR_BYTES] = 0,
+                                 [ATTR_ENUM] = sizeof(int),
+                                 [ATTR_STREAM] = sizeof(int64_t)};
   return sizes[a->kind];
 }
 
@@ -372,7 +379,8 @@ static void check_coverage(const op_desc *op, const coverage *v) {
     const char *name = op->attrs[i].name;
     if (!v->varied[i])
       FAIL("%s: attribute %s is the same in all cases", op->name, name);
-    bool axis = strcmp(name, "axis") == 0 || (op->attrs[i].kind == ATTR_INTS && strcmp(name, "axes") == 0);
+    bool axis =
+        strcmp(name, "axis") == 0 || (op->attrs[i].kind == ATTR_INTS && strcmp(name, "axes") == 0);
     if (axis && !v->negative[i])
       FAIL("%s: no case has a negative %s", op->name, name);
   }

@@ -58,6 +58,7 @@ def rope(
     kind="default",
     inverse=False,
     magnitude=None,
+    rounding=None,
     length=None,
     low=None,
     high=None,
@@ -65,6 +66,8 @@ def rope(
 ):
     """x [B,H,S,D] (seq_axis 2) or [B,S,H,D] (1); positions [S] or [B,S]."""
     inv_freq, factor = frequencies(dims, base, kind, positions, length, low, high, **parameters)
+    if rounding:  # what casting a whole model does to its buffers
+        inv_freq = inv_freq.to(rounding).to(torch.float64)
     factor = magnitude or factor
     angle = positions.to(torch.float64).unsqueeze(-1) * inv_freq
     angle = angle.expand(x.shape[0], *angle.shape[-2:])
@@ -126,6 +129,21 @@ def cases(family):
         x=L(1, 3, 1, 4),
         positions=I(3, hi=50),
     )
+    add(
+        "rope",
+        "seq_axis=1 dims=4 base=500 layout=half attention_factor=1.5 inverse=true",
+        "rope(x, positions, 1, 4, 500.0, magnitude=1.5, inverse=True)",
+        x=L(1, 3, 1, 4),
+        positions=I(3, hi=50),
+    )
+    for dtype, name in [("bf16", "bfloat16"), ("f16", "float16")]:
+        add(
+            "rope",
+            f"seq_axis=1 dims=8 base=10000 layout=half rounding={dtype}",
+            f"rope(x, positions, 1, 8, 10000.0, rounding=torch.{name})",
+            x=L(1, 1, 1, 8),
+            positions=G([777], "i32"),
+        )
     for kind, attrs, call in SCALED:
         for layout in ("half", "interleaved") if kind == "llama3" else ("half",):
             expression = f"rope(x, positions, 1, 12, 1000.0, '{layout}', '{kind}', {call})"

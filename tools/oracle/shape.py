@@ -304,6 +304,13 @@ def resampling(add):
                 x=L(*shape),
                 _tol=3e-7,
             )
+    add(
+        "upsample_nearest",
+        "size=[6] scale_w=2.3",
+        "F.interpolate(x, scale_factor=2.3, recompute_scale_factor=False)",
+        _grad=False,
+        x=L(1, 1, 3),
+    )
     for shape, kernel, stride, before, after, dilation in [
         ((1, 2, 3, 4), [2, 2], [1, 1], [0, 0], [0, 0], [1, 1]),
         ((2, 1, 4, 5), [2, 3], [2, 1], [1, 0], [0, 2], [1, 1]),

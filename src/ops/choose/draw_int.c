@@ -1,4 +1,5 @@
-/* bernoulli, randint, permutation: bools and integers, the same on every device (philox.h says how). */
+/* bernoulli, randint, permutation: bools and integers, the same on every device (philox.h says
+ * how). */
 #include "ops/choose/choose.h"
 
 static const char NO_GRADIENT[] = "its result is an integer or a bool";

@@ -1,6 +1,6 @@
-/* dropout: each element is 0 with probability p (also where x is NaN), else x / (1 - p); p = 1 drops all. The
- * mask is a function of key, stream and position, so the gradient is dropout itself, with the same key and
- * stream: nothing is stored. */
+/* dropout: each element is 0 with probability p (also where x is NaN), else x / (1 - p); p = 1
+ * drops all. The mask is a function of key, stream and position, so the gradient is dropout
+ * itself, with the same key and stream: nothing is stored. */
 #include "ops/choose/choose.h"
 
 static sn_status infer_dropout(infer_ctx *c) {

@@ -1,29 +1,32 @@
-/* The random numbers of Sinew: Philox4x32-10, a function from (key, counter) to four 32-bit words, and how ops
- * use it. Nothing is carried from draw to draw, so every device computes any element on its own and gets the
- * same words.
+/* The random numbers of Sinew: Philox4x32-10, a function from (key, counter) to four 32-bit words,
+ * and how ops use it. Nothing is carried from draw to draw, so every device computes any element on
+ * its own and gets the same words.
  *
- * Layout. An op's `key` argument is i32 [3] (seed low, seed high, counter), its `stream` an attribute:
+ * Layout. An op's `key` argument is i32 [3] (seed low, seed high, counter), its `stream` is an
+ * attribute:
  *   Philox key      = { seed low, seed high }
  *   Philox counter  = { block low, block high, counter, stream }
- * where block is a 64-bit index within the op's result. Word w of the stream is word w % 4 of block w / 4.
- * The caller adds 1 to the counter for each run; the graph gives each random op a stream of its own.
+ * where block is a 64-bit index within the op's result. Word w of the stream is word w % 4 of block
+ * w / 4. The caller adds 1 to the counter for each run; the graph gives each random op a stream of
+ * its own.
  *
- * Element e, row-major over the result (for dropout: over x; for sample: over the rows), is made from
- *   bits24(w) = w >> 8, 0 … 2^24-1, and stands for u = bits24 * 2^-24 in [0, 1):
- *   uniform      u of word e; x = lo + u * (hi - lo): lo and hi are rounded to the result's dtype first, then
- *                difference, product and sum are each rounded to f32 (no fused multiply-add), then to the
- *                dtype; a result that is not below hi becomes the largest value of the dtype below hi
- *   bernoulli    bits24 of word e < T, with T = ceil(p * 2^24), that is u < p
+ * Element e, row-major over the result (dropout: over x; sample: over the rows), is made from words
+ * as follows. top(w) is word w >> 8, in 0 … 2^24-1; u(w) is top(w) * 2^-24, in [0, 1).
+ *   uniform      lo + u(e) * (hi - lo): lo and hi are rounded to the result's dtype first, then
+ *                difference, product and sum are each rounded to f32 (no fused multiply-add), then
+ *                to the dtype; what is not below hi becomes the largest value of the dtype below hi
+ *   bernoulli    top(e) < ceil(p * 2^24), that is u(e) < p
  *   dropout      dropped where bernoulli of the same key, stream and p is true
- *   randint      n = hi - lo; (a * 2^32 + b) * n >> 64 with a = word 2e, b = word 2e + 1; then + lo. The
- *                probabilities of two results differ by less than 2^-64
- *   permutation  result j is the index of the j-th smallest of the words 0 … n-1; ties by lowest index
- *   normal       elements e = 2k and 2k+1 share words 2k and 2k+1: a = (bits24 of word 2k + 1) * 2^-24 in
- *                (0, 1], t = bits24 of word 2k+1 * 2^-24, r = sqrt(-2 log(a)); element 2k is
- *                r * cos(2 pi t), element 2k+1 is r * sin(2 pi t); then mean + std * that. Devices reduce t
- *                exactly (to an eighth of a turn) before they multiply by pi, and log(a) from a - 1 near 1,
- *                so that they agree within 2 ulp
- *   sample       row e: word e, as w * 2^-32 (see sample.c)
+ *   randint      n = hi - lo; lo + ((a * 2^32 + b) * n >> 64) with a = word 2e, b = word 2e + 1;
+ *                the probabilities of two results differ by at most 2^-64
+ *   permutation  result j is the index of the j-th smallest of the words 0 … n-1; at ties the lower
+ *                index first
+ *   normal       elements 2k and 2k + 1 share two words: r = sqrt(-2 log(u(2k) + 2^-24)),
+ *                t = u(2k + 1); they are mean + std * r * cos(2 pi t) and the same with the sine.
+ *                Devices reduce t exactly to an eighth of a turn before they multiply by pi, and
+ *                take the logarithm from the exact difference to 1 near 1, so that they agree
+ *                within 2 ulp
+ *   sample       row e: word e * 2^-32 (see sample.c)
  */
 #ifndef SINEW_OPS_PHILOX_H
 #define SINEW_OPS_PHILOX_H

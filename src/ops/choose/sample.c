@@ -3,15 +3,15 @@
  *   penalty      once for each distinct id >= 0 in the row's history: l / penalty where l > 0, else
  *                l * penalty. Negative ids are empty places; an id >= V is an error
  *   NaN          a row with a NaN yields the lowest index of one, as argmax does
- *   temperature  0: the lowest index of the largest logit, and no randomness; else the weight of id i is
- *                exp((l_i - max) / temperature), and 1 where l_i = max, also when that is infinite
- *   order        by logit, largest first, lowest index first at ties; each of the next three keeps a
- *                beginning of this order, never less than one id
+ *   temperature  0: the lowest index of the largest logit, and no randomness; else the weight of id
+ *                i is exp((l_i - max) / temperature), and 1 where l_i = max, even if infinite
+ *   order        by logit, largest first, lowest index first at ties; each of the next three keeps
+ *                a beginning of this order, never less than one id
  *   top-k        the first k
  *   top-p        of those, the shortest beginning whose weights reach top_p of their sum
  *   min-p        of those, weights >= min_p (the largest weight is 1)
- *   draw         u = word of the row * 2^-32 (philox.h); the ids kept, by index: the first at which the
- *                running sum of weights is above u * their sum
+ *   draw         u = word of the row * 2^-32 (philox.h); of the ids kept, by index, the first at
+ *                which the running sum of weights is above u * their sum
  */
 #include "ops/choose/choose.h"
 

@@ -1,6 +1,7 @@
-/* topk and sort: values in order along an axis, and the indices where they stood. Numbers of every dtype;
- * stable (lowest index first at ties) in both directions; NaN counts as the largest: first in descending
- * order, last in ascending. The gradient goes back to where the values stood. */
+/* topk and sort: values in order along an axis, and the indices where they stood. Numbers of
+ * every dtype; stable (lowest index first at ties) in both directions; NaN counts as the
+ * largest: first in descending order, last in ascending. The gradient goes back to where the
+ * values stood. */
 #include "ops/choose/choose.h"
 
 /* out[0] and out[1]: x with k entries along the axis. */

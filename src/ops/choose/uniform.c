@@ -14,7 +14,8 @@ static sn_status infer_uniform(infer_ctx *c) {
   return infer_random(c, a->dtype, a->shape);
 }
 
-/* The bits of the next value below one of these bits, in any of the formats with a sign in front. */
+/* The bits of the next value below one of these bits, in any of the formats with a sign in
+ * front. */
 static uint16_t previous(uint16_t bits) {
   if (bits & 0x8000)
     return (uint16_t)(bits + 1);

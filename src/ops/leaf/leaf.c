@@ -84,7 +84,8 @@ sn_value sn_constant_bytes(sn_graph *g, sn_dtype dtype, sn_shape shape, const vo
   size_t bytes = sn_dtype_size(dtype);
   for (int d = 0; d < shape.rank && d < SN_MAX_RANK; d++)
     if (shape.dim[d] < 0 || !size_mul_fits(bytes, (size_t)shape.dim[d], &bytes))
-      return graph_fail(g, SN_ERR_INVALID, "constant: its shape must be numbers that fit in memory");
+      return graph_fail(g, SN_ERR_INVALID,
+                        "constant: its shape must be numbers that fit in memory");
   return sn_constant(g, dtype, shape, (sn_bytes){data, bytes});
 }
 

@@ -5,8 +5,8 @@
 /* The one loop of the reference that training time hangs on is compiled for wider vectors too, where the
  * compiler and the C library can choose at load time. Products and sums are rounded one by one either way
  * (no contraction), so the bits are the same. */
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__clang__)
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__OPTIMIZE__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__clang__)
 #define VECTORS __attribute__((target_clones("default", "avx2", "avx512f"), optimize("O3")))
 #else
 #define VECTORS
@@ -94,11 +94,13 @@ static void grad_matmul(build_ctx *c) {
   const attrs_matmul *at = ATTRS(matmul);
   sn_value a = c->in[0], b = c->in[1], dy = c->dout[0];
   if (c->need[0])
-    build_din(c, 0, at->trans_a ? sn_matmul(c->graph, b, dy, at->trans_b, true)
-                                : sn_matmul(c->graph, dy, b, false, !at->trans_b));
+    build_din(c, 0,
+              at->trans_a ? sn_matmul(c->graph, b, dy, at->trans_b, true)
+                          : sn_matmul(c->graph, dy, b, false, !at->trans_b));
   if (c->need[1])
-    build_din(c, 1, at->trans_b ? sn_matmul(c->graph, dy, a, true, at->trans_a)
-                                : sn_matmul(c->graph, a, dy, !at->trans_a, false));
+    build_din(c, 1,
+              at->trans_b ? sn_matmul(c->graph, dy, a, true, at->trans_a)
+                          : sn_matmul(c->graph, a, dy, !at->trans_a, false));
 }
 
 static const op_case cases[] = {
@@ -110,15 +112,15 @@ static const op_case cases[] = {
     {"matmul(f32[2, 1, 2, 3], f32[3, 5, 3]) trans_b=true", NULL},
     {"matmul(f32[3, 2], f32[2, 3, 5]) trans_a=true", NULL},
     {"matmul(f32[2, 2]{1, 2, 3, 4}, f32[2, 1]{5, 6}) => f32[2, 1]{17, 39}", NULL},
-    {"matmul(f32[2, 2]{1, 2, 3, 4}, f32[1, 2]{5, 6}) trans_a=true trans_b=true => f32[2, 1]{23, 34}",
+    {"matmul(f32[2, 2]{1, 2, 3, 4}, f32[1, 2]{5, 6}) trans_a=true trans_b=true => f32[2, 1]{23, "
+     "34}",
      NULL},
     {"matmul(f32[0, 3], f32[3, 5])", NULL},
     {"matmul(f32[2, 0], f32[0, 5])", NULL},
     {"matmul(f32[1, 1], f32[1, 1])", NULL},
     {"matmul(bf16[2, 3], bf16[3, 5])", NULL},
     {"matmul(f16[2, 3], f16[3, 5])", NULL},
-    {"matmul(f32[32, 784], f32[128, 10])",
-     "inner sizes differ: a is [32, 784], b is [128, 10]"},
+    {"matmul(f32[32, 784], f32[128, 10])", "inner sizes differ: a is [32, 784], b is [128, 10]"},
     {"matmul(f32[3], f32[3, 2])", "rank 2 or more"},
     {"matmul(f32[2, 3], f16[3, 2])", "dtypes differ"},
     {"matmul(i32[2, 3], i32[3, 2])", "must be f32"},

@@ -1,6 +1,7 @@
-/* elu, leaky_relu, hardswish (piecewise), silu, gelu, gelu_tanh, mish (smooth): floats only. relu stands with
- * maximum. The last five are x times a gate that goes to 0 at -infinity; there they give NaN, as the product
- * does. Gradients are closed forms, so that training needs no intermediate values but these. */
+/* elu, leaky_relu, hardswish (piecewise), silu, gelu, gelu_tanh, mish (smooth): floats only.
+ * relu stands with maximum. The last five are x times a gate that goes to 0 at -infinity; there
+ * they give NaN, as the product does. Gradients are closed forms, so that training needs no
+ * intermediate values but these. */
 #include "ops/pointwise/pointwise.h"
 
 static const double ROOT_HALF = 0.707106781186547524401;      /* sqrt(1/2) */

@@ -1,5 +1,5 @@
-/* affine: x * mul + add, rounded once. Floats, and integers where both numbers are whole and fit i32: then
- * it wraps as mul and add do. */
+/* affine: x * mul + add, rounded once. Floats, and integers where both numbers are whole and fit
+ * i32: then it wraps as mul and add do. */
 #include "ops/pointwise/pointwise.h"
 
 static sn_status infer_affine(infer_ctx *c) {

@@ -1,6 +1,6 @@
-/* cast: any dtype to any. To an integer it truncates and saturates, from integers too, and NaN gives 0; to
- * f16 and bf16 it rounds to nearest even; to bool it is x != 0, so true for NaN. The gradient of float to
- * float is the cast back; elsewhere there is none to pass. */
+/* cast: any dtype to any. To an integer it truncates and saturates, from integers too, and NaN
+ * gives 0; to f16 and bf16 it rounds to nearest even; to bool it is x != 0, so true for NaN. The
+ * gradient of float to float is the cast back; elsewhere there is none to pass. */
 #include "ops/pointwise/pointwise.h"
 
 static sn_status infer_cast(infer_ctx *c) {
@@ -8,7 +8,8 @@ static sn_status infer_cast(infer_ctx *c) {
   return SN_OK;
 }
 
-/* The interpreter rounds to the dtype of the result; integers and bool are rounded in every mode. */
+/* The interpreter rounds to the dtype of the result; integers and bool are rounded in every
+ * mode. */
 static sn_status ref_cast(ref_ctx *c) {
   for (int64_t i = 0; i < c->out[0].count; i++)
     c->out[0].data[i] = c->in[0].data[i];

@@ -1,5 +1,5 @@
-/* eq, ne, lt, le, gt, ge (numbers of one dtype; eq and ne also bool), isnan, isinf (floats): the result is
- * bool. Every comparison with NaN is false but ne, which is true. */
+/* eq, ne, lt, le, gt, ge (numbers of one dtype; eq and ne also bool), isnan, isinf (floats): the
+ * result is bool. Every comparison with NaN is false but ne, which is true. */
 #include "ops/pointwise/pointwise.h"
 
 static const char NO_GRADIENT[] = "its result is a bool";
@@ -30,7 +30,8 @@ static sn_status ref_le(ref_ctx *c) { return ref_binary(c, le, NULL); }
 static sn_status ref_gt(ref_ctx *c) { return ref_binary(c, gt, NULL); }
 static sn_status ref_ge(ref_ctx *c) { return ref_binary(c, ge, NULL); }
 
-/* The rows of one comparison: its name and what it says of 1?2, 2?2, 2?1, nan?1, nan?nan, inf?inf. */
+/* The rows of one comparison: its name and what it says of 1?2, 2?2, 2?1, nan?1, nan?nan,
+ * inf?inf. */
 #define COMPARE_CASES(op, less, same, more, nans)                                                \
   {#op "(f32[6]{1, 2, 2, nan, nan, inf}, f32[6]{2, 2, 1, 1, nan, inf}) => bool[6]{" #less        \
        ", " #same ", " #more ", " #nans ", " #nans ", " #same "}",                               \

@@ -1,8 +1,9 @@
 /* div, floor_div, rem, fmod: floats and integers, broadcast.
  *
- * Integers: div truncates, floor_div rounds down, by 0 is an error; the one quotient that does not fit
- * (-2^31 / -1) wraps. Floats: by 0 gives an infinity or NaN. rem has the divisor's sign and is
- * a - b * floor_div(a, b); fmod has the dividend's sign and is a - b * trunc(a / b); both are exact. */
+ * Integers: div truncates, floor_div rounds down, by 0 is an error; the one quotient that does
+ * not fit (-2^31 / -1) wraps. Floats: by 0 gives an infinity or NaN. rem has the divisor's sign
+ * and is a - b * floor_div(a, b); fmod has the dividend's sign and is a - b * trunc(a / b); both
+ * are exact. */
 #include "ops/pointwise/pointwise.h"
 
 /* Every divisor is used as soon as there is a result at all. */

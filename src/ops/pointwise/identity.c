@@ -1,5 +1,6 @@
-/* stop_gradient, barrier: x of any dtype, unchanged. stop_gradient passes no gradient, so finite differences
- * disagree with it by intent: its float cases are marked as kinks, and tests/ops/test_ties.c checks it. */
+/* stop_gradient, barrier: x of any dtype, unchanged. stop_gradient passes no gradient, so finite
+ * differences disagree with it by intent: its float cases are marked as kinks, and
+ * tests/ops/test_ties.c checks it. */
 #include "ops/pointwise/pointwise.h"
 
 static sn_status infer_same(infer_ctx *c) {

@@ -6,8 +6,8 @@
 
 /* Two numbers of one dtype, broadcast; the result has that dtype. */
 sn_status infer_binary_number(infer_ctx *c) SN_MUST_USE;
-/* out = f(a, b), or i(a, b) where the dtype is an integer (i NULL: f serves both; u8 results are wrapped
- * to 0 … 255). */
+/* out = f(a, b), or i(a, b) where the dtype is an integer (i NULL: f serves both; u8 results are
+ * wrapped to 0 … 255). */
 sn_status ref_binary(ref_ctx *c, double (*f)(double, double),
                      double (*i)(double, double)) SN_MUST_USE;
 /* out = f(x), elementwise. */

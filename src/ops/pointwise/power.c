@@ -105,8 +105,8 @@ const op_impl op_impl_powf = {
 /* --- pow --- */
 static sn_status ref_pow(ref_ctx *c) { return ref_binary(c, pow, NULL); }
 
-/* da = dy * b * a^(b-1), 0 where b is 0;  db = dy * y * log(a), 0 where a is 0 and b is not negative: the
- * limits there, where the formulas give 0 * inf. */
+/* da = dy * b * a^(b-1), 0 where b is 0; db = dy * y * log(a), 0 where a is 0 and b is not
+ * negative: the limits there, where the formulas give 0 * inf. */
 static void grad_pow(build_ctx *c) {
   sn_graph *g = c->graph;
   sn_value a = c->in[0], b = c->in[1], zero = build_scalar_like(c, a, 0);

@@ -1,5 +1,5 @@
-/* floor, ceil, round: floats only (integers are whole already); the result stays a float. The gradient is 0,
- * also at the steps. */
+/* floor, ceil, round: floats only (integers are whole already); the result stays a float. The
+ * gradient is 0, also at the steps. */
 #include "ops/pointwise/pointwise.h"
 
 /* Halves to even, whatever the floating-point environment says. */

@@ -1,5 +1,5 @@
-/* tanh, sigmoid, softplus, erf, softcap: smooth curves that level off; floats only. None of them overflows:
- * they reach their limits at ±infinity. */
+/* tanh, sigmoid, softplus, erf, softcap: smooth curves that level off; floats only. None of them
+ * overflows: they reach their limits at ±infinity. */
 #include "ops/pointwise/pointwise.h"
 
 /* --- tanh: dx = dy * (1 - y^2) --- */

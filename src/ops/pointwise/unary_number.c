@@ -1,5 +1,5 @@
-/* neg, abs, sign, sqr: floats and integers. i32 wraps (neg and abs of -2^31 are -2^31), u8 wraps modulo
- * 256. */
+/* neg, abs, sign, sqr: floats and integers. i32 wraps (neg and abs of -2^31 are -2^31), u8 wraps
+ * modulo 256. */
 #include "ops/pointwise/pointwise.h"
 
 /* --- neg --- */

@@ -1,5 +1,5 @@
-/* where: chooses elementwise between two values of one dtype (any dtype), all three broadcast. What is not
- * chosen never matters, NaN included; nor does it get a gradient. */
+/* where: chooses elementwise between two values of one dtype (any dtype), all three broadcast.
+ * What is not chosen never matters, NaN included; nor does it get a gradient. */
 #include "ops/pointwise/pointwise.h"
 
 static sn_status infer_where(infer_ctx *c) {

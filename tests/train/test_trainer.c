@@ -1,0 +1,390 @@
+/* The trainer: loss scaling, accumulation, counters, and what a bad step leaves behind. The model is
+ * loss = mean over rows of (x·w - y)², whose gradients are easy to say. */
+#include "support/fixture.h"
+#include "support/snapshot.h"
+#include "support/test.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { WIDTH = 3 };
+
+typedef struct lesson {
+  fixture f;
+  sn_trainer *trainer;
+  int rows;
+} lesson;
+
+static const sn_trainer_options plain = {.optimizer = {.kind = SN_SGD, .momentum = 0.9},
+                                         .schedule = {.rate = 0.01}};
+static const sn_trainer_options adam = {.optimizer = {.kind = SN_ADAMW, .weight_decay = 0.1},
+                                        .schedule = {.rate = 0.01}, .clip_norm = 1};
+
+/* On a new store, or on `store` of another lesson. */
+static bool start(lesson *l, int rows, const sn_trainer_options *o, const lesson *other) {
+  *l = (lesson){.rows = rows};
+  fixture *f = &l->f;
+  if (!fixture_start(f))
+    return false;
+  sn_graph *g = f->g;
+  sn_value x = sn_input(g, "x", SN_F32, SN_SHAPE(rows, WIDTH));
+  sn_value y = sn_input(g, "y", SN_F32, SN_SHAPE(rows, 1));
+  sn_param w = {.state = sn_state(g, "w", SN_F32, SN_SHAPE(WIDTH, 1), SN_INIT_NORMAL, 1)};
+  sn_value error = sn_sub(g, sn_matmul(g, x, w.state, false, false), y);
+  sn_value loss = sn_mean(g, sn_sqr(g, error), SN_ALL_AXES, false);
+  sn_store *store = other ? other->f.store : f->store;
+  sn_status status = sn_trainer_create(g, loss, &w, 1, store, o, &l->trainer);
+  return status == SN_OK || FAIL("%s", sn_ctx_message(f->ctx));
+}
+
+static void end(lesson *l) {
+  sn_trainer_destroy(l->trainer);
+  fixture_end(&l->f);
+}
+
+/* Row r of all data; its rows repeat after 16. */
+static void fill(float *x, float *y, int64_t row, float scale) {
+  for (int i = 0; i < WIDTH; i++)
+    x[i] = scale * (float)sin((double)(row % 16 * WIDTH + i));
+  *y = scale * (float)cos((double)(row % 16));
+}
+
+static sn_status step(lesson *l, int64_t first_row, float scale, float *loss) {
+  float x[16 * WIDTH], y[16];
+  for (int r = 0; r < l->rows; r++)
+    fill(x + r * WIDTH, y + r, first_row + r, scale);
+  sn_session *s = sn_trainer_session(l->trainer);
+  CHECK(sn_session_write(s, "x", x, (size_t)l->rows * WIDTH * sizeof *x) == SN_OK);
+  CHECK(sn_session_write(s, "y", y, (size_t)l->rows * sizeof *y) == SN_OK);
+  return sn_trainer_step(l->trainer, loss);
+}
+
+/* Micro-batches that follow the trainer's own count. */
+static bool learn(lesson *l, int n) {
+  for (int i = 0; i < n; i++) {
+    float loss;
+    if (!CHECK(step(l, sn_trainer_batches(l->trainer) * l->rows, 1, &loss) == SN_OK) ||
+        !CHECK(isfinite(loss)))
+      return false;
+  }
+  return true;
+}
+
+static bool same(const lesson *a, const lesson *b, const char *name, size_t size) {
+  unsigned char x[64], y[64];
+  return CHECK(sn_store_read(a->f.store, name, x, size) == SN_OK) &&
+         CHECK(sn_store_read(b->f.store, name, y, size) == SN_OK) && memcmp(x, y, size) == 0;
+}
+
+static bool all_same(const lesson *a, const lesson *b) {
+  snapshot x = snapshot_take(a->f.store, false), y = snapshot_take(b->f.store, false);
+  bool equal = snapshot_equal(&x, &y);
+  snapshot_free(&x);
+  snapshot_free(&y);
+  return equal;
+}
+
+static int32_t count_of(const lesson *l, const char *name) {
+  int32_t n = -1;
+  CHECK(sn_store_read(l->f.store, name, &n, sizeof n) == SN_OK);
+  return n;
+}
+
+static float scale_of(const lesson *l) {
+  float x = 0;
+  CHECK(sn_store_read(l->f.store, "train.scale", &x, sizeof x) == SN_OK);
+  return x;
+}
+
+TEST(learns) {
+  lesson l;
+  float first, last;
+  sn_trainer_options o = plain;
+  o.schedule.rate = 0.05;
+  if (!start(&l, 16, &o, NULL))
+    return;
+  CHECK(step(&l, 0, 1, &first) == SN_OK);
+  learn(&l, 200);
+  CHECK(step(&l, 0, 1, &last) == SN_OK);
+  CHECK(last < 0.9f * first);
+  CHECK_EQ_INT(sn_trainer_steps(l.trainer), 202);
+  CHECK_EQ_INT(sn_trainer_batches(l.trainer), 202);
+  end(&l);
+}
+
+/* A scale that is a power of two leaves no trace in the result. */
+TEST(scaled_gradients_are_unscaled) {
+  lesson a, b;
+  sn_trainer_options scaled = plain;
+  scaled.loss_scale = 1024;
+  if (!start(&a, 4, &plain, NULL) || !start(&b, 4, &scaled, NULL))
+    return;
+  learn(&a, 5);
+  learn(&b, 5);
+  CHECK(same(&a, &b, "w", WIDTH * sizeof(float)));
+  CHECK(same(&a, &b, "train.m.w", WIDTH * sizeof(float)));
+  CHECK_EQ_INT(scale_of(&b), 1024);
+  CHECK_EQ_INT(count_of(&b, "train.good"), 5);
+  end(&a);
+  end(&b);
+}
+
+/* An update that overflows is left out: weights and moments stay, the scale halves, and Adam's correction
+ * does not count it. */
+TEST(overflow_is_left_out) {
+  lesson a, b;
+  sn_trainer_options scaled = adam;
+  float loss;
+  scaled.loss_scale = 0x1p100;
+  if (!start(&a, 4, &adam, NULL) || !start(&b, 4, &scaled, NULL))
+    return;
+  learn(&a, 2);
+  CHECK(step(&b, 0, 1, &loss) == SN_OK);
+  CHECK(step(&b, 4, 1, &loss) == SN_OK);
+  CHECK(same(&a, &b, "w", WIDTH * sizeof(float)));
+  CHECK(step(&b, 8, 0x1p30f, &loss) == SN_OK);
+  CHECK(isfinite(loss));
+  CHECK(same(&a, &b, "w", WIDTH * sizeof(float)));
+  CHECK(same(&a, &b, "train.m.w", WIDTH * sizeof(float)));
+  CHECK(same(&a, &b, "train.v.w", WIDTH * sizeof(float)));
+  CHECK(scale_of(&b) == 0x1p99f);
+  CHECK_EQ_INT(count_of(&b, "train.good"), 0);
+  CHECK_EQ_INT(count_of(&b, "train.skipped"), 1);
+  learn(&a, 3);
+  for (int i = 2; i < 5; i++)
+    CHECK(step(&b, 4 * i, 1, &loss) == SN_OK);
+  CHECK(same(&a, &b, "w", WIDTH * sizeof(float)));
+  CHECK(same(&a, &b, "train.v.w", WIDTH * sizeof(float)));
+  CHECK_EQ_INT(sn_trainer_steps(b.trainer), 6);
+  end(&a);
+  end(&b);
+}
+
+static void check_growth(float scale, int32_t good, float expected_scale, int32_t expected_good) {
+  lesson l;
+  sn_trainer_options scaled = plain;
+  scaled.loss_scale = (double)scale;
+  if (!start(&l, 4, &scaled, NULL))
+    return;
+  CHECK(sn_store_write(l.f.store, "train.good", &good, sizeof good) == SN_OK);
+  learn(&l, 1);
+  CHECK(scale_of(&l) == expected_scale);
+  CHECK_EQ_INT(count_of(&l, "train.good"), expected_good);
+  end(&l);
+}
+
+TEST(scale_doubles_after_2000_good_updates) {
+  check_growth(8, 1997, 8, 1998);
+  check_growth(8, 1998, 8, 1999);
+  check_growth(8, 1999, 16, 0);
+}
+
+/* Without a bound, a scale of infinity would never come down again. */
+TEST(scale_stays_finite) {
+  lesson l;
+  sn_trainer_options scaled = plain;
+  scaled.loss_scale = 0x1p126;
+  if (!start(&l, 1, &scaled, NULL))
+    return;
+  int32_t good = 1999;
+  float x[WIDTH] = {0}, y = 0, loss;
+  CHECK(sn_store_write(l.f.store, "train.good", &good, sizeof good) == SN_OK);
+  CHECK(sn_session_write(sn_trainer_session(l.trainer), "x", x, sizeof x) == SN_OK);
+  CHECK(sn_session_write(sn_trainer_session(l.trainer), "y", &y, sizeof y) == SN_OK);
+  CHECK(sn_trainer_step(l.trainer, &loss) == SN_OK);
+  CHECK(scale_of(&l) == 0x1p126f);
+  end(&l);
+}
+
+/* A checkpoint's scale stays; the option is for a fresh store. */
+TEST(scale_is_kept_by_the_store) {
+  lesson a, b;
+  sn_trainer_options scaled = plain;
+  scaled.loss_scale = 1024;
+  if (!start(&a, 4, &scaled, NULL))
+    return;
+  scaled.loss_scale = 4;
+  if (start(&b, 4, &scaled, &a))
+    CHECK_EQ_INT(scale_of(&a), 1024);
+  end(&b);
+  end(&a);
+}
+
+static void check_accumulation(const sn_trainer_options *base) {
+  lesson whole, parts;
+  sn_trainer_options o = *base;
+  o.accumulate = 4;
+  if (!start(&whole, 8, base, NULL) || !start(&parts, 2, &o, NULL))
+    return;
+  learn(&whole, 5);
+  learn(&parts, 20);
+  float a[WIDTH], b[WIDTH];
+  CHECK(sn_store_read(whole.f.store, "w", a, sizeof a) == SN_OK);
+  CHECK(sn_store_read(parts.f.store, "w", b, sizeof b) == SN_OK);
+  for (int i = 0; i < WIDTH; i++)
+    CHECK_NEAR(a[i], b[i], 1e-6);
+  CHECK_EQ_INT(sn_trainer_steps(parts.trainer), 5);
+  CHECK_EQ_INT(sn_trainer_batches(parts.trainer), 20);
+  float sum[WIDTH], none[WIDTH] = {0};
+  CHECK(sn_store_read(parts.f.store, "train.g.w", sum, sizeof sum) == SN_OK);
+  CHECK_EQ_MEM(sum, none, sizeof sum);
+  end(&whole);
+  end(&parts);
+}
+
+TEST(accumulation_equals_one_large_batch) {
+  sn_trainer_options scaled = adam;
+  scaled.loss_scale = 512;
+  check_accumulation(&plain);
+  check_accumulation(&adam);
+  check_accumulation(&scaled);
+}
+
+/* An overflow in one of the parts leaves the whole update out and does not reach the next one. */
+TEST(overflow_in_an_accumulation) {
+  lesson a, b;
+  sn_trainer_options o = adam;
+  float loss;
+  o.accumulate = 2;
+  o.loss_scale = 0x1p100;
+  if (!start(&a, 2, &o, NULL) || !start(&b, 2, &o, NULL))
+    return;
+  CHECK(step(&b, 0, 0x1p30f, &loss) == SN_OK);
+  CHECK(step(&b, 2, 1, &loss) == SN_OK);
+  CHECK(scale_of(&b) == 0x1p99f);
+  for (int i = 0; i < 2; i++) {
+    CHECK(step(&a, 2 * i, 1, &loss) == SN_OK);
+    CHECK(step(&b, 2 * i, 1, &loss) == SN_OK);
+  }
+  CHECK(same(&a, &b, "w", WIDTH * sizeof(float)));
+  CHECK(same(&a, &b, "train.m.w", WIDTH * sizeof(float)));
+  end(&a);
+  end(&b);
+}
+
+/* An update that was due when the process ended is the first thing that the next one does. */
+TEST(due_update_is_made_first) {
+  lesson a, b, c;
+  sn_trainer_options two = adam, three = adam;
+  two.accumulate = 2;
+  three.accumulate = 3;
+  if (!start(&a, 2, &two, NULL) || !start(&b, 2, &three, NULL))
+    return;
+  learn(&a, 3);
+  learn(&b, 2);
+  CHECK_EQ_INT(count_of(&b, "train.pending"), 2);
+  if (start(&c, 2, &two, &b)) {
+    CHECK_EQ_INT(sn_trainer_steps(c.trainer), 0);
+    learn(&c, 1);
+    CHECK_EQ_INT(sn_trainer_steps(c.trainer), 1);
+    CHECK(all_same(&a, &b));
+  }
+  end(&c);
+  end(&b);
+  end(&a);
+}
+
+/* Another number of micro-batches on the same store makes no updates from nothing. */
+TEST(accumulation_may_change) {
+  lesson a, b;
+  sn_trainer_options four = adam, two = adam;
+  four.accumulate = 4;
+  two.accumulate = 2;
+  if (!start(&a, 2, &four, NULL))
+    return;
+  learn(&a, 12);
+  CHECK_EQ_INT(sn_trainer_steps(a.trainer), 3);
+  if (start(&b, 2, &two, &a)) {
+    learn(&b, 1);
+    CHECK_EQ_INT(sn_trainer_steps(b.trainer), 3);
+    learn(&b, 1);
+    CHECK_EQ_INT(sn_trainer_steps(b.trainer), 4);
+    learn(&b, 2);
+    CHECK_EQ_INT(sn_trainer_steps(b.trainer), 5);
+  }
+  end(&b);
+  end(&a);
+}
+
+TEST(rate_follows_the_schedule) {
+  lesson a, b;
+  sn_trainer_options o = plain, half = plain;
+  o.schedule = (sn_schedule){SN_SCHEDULE_LINEAR, 0.02, 0, 0, 4};
+  half.schedule.rate = 0.02;
+  if (!start(&a, 4, &o, NULL) || !start(&b, 4, &half, NULL))
+    return;
+  for (int i = 0; i < 4; i++) {
+    learn(&a, 1);
+    learn(&b, 1);
+    CHECK(same(&a, &b, "w", WIDTH * sizeof(float)) == true);
+    sn_schedule next = {.rate = 0.02 * (3 - i) / 4};
+    sn_trainer_set_schedule(b.trainer, &next);
+  }
+  snapshot before = snapshot_take(a.f.store, false);
+  learn(&a, 1); /* past the total: the rate is 0 */
+  CHECK(same(&a, &b, "w", WIDTH * sizeof(float)));
+  snapshot_free(&before);
+  end(&a);
+  end(&b);
+}
+
+TEST(loss_not_finite_changes_nothing) {
+  for (int k = 0; k < 2; k++) {
+    lesson l;
+    sn_trainer_options o = adam;
+    float loss = 0;
+    o.accumulate = k ? 3 : 1;
+    if (!start(&l, 4, &o, NULL))
+      return;
+    learn(&l, 2);
+    snapshot before = snapshot_take(l.f.store, true);
+    CHECK_EQ_INT(step(&l, 0, 0x1p100f, &loss), SN_ERR_NUMERIC);
+    CHECK_STR_HAS(sn_ctx_message(l.f.ctx), "loss");
+    CHECK(isnan(loss));
+    CHECK(snapshot_unchanged(&before, l.f.store));
+    learn(&l, 2);
+    end(&l);
+  }
+}
+
+/* --- what create refuses --- */
+
+static void check_refused(const sn_trainer_options *o, sn_dtype dtype, bool state, const char *part) {
+  fixture f;
+  sn_trainer *t;
+  if (!fixture_start(&f))
+    return;
+  sn_graph *g = f.g;
+  sn_value w = state ? sn_state(g, "w", dtype, SN_SHAPE(2), SN_INIT_ZEROS, 0)
+                     : sn_input(g, "w", dtype, SN_SHAPE(2));
+  sn_param p = {.state = w};
+  sn_value loss = sn_mean(g, sn_sqr(g, sn_cast(g, w, SN_F32)), SN_ALL_AXES, false);
+  CHECK_EQ_INT(sn_trainer_create(g, loss, &p, 1, f.store, o, &t), SN_ERR_INVALID);
+  CHECK(t == NULL);
+  CHECK_STR_HAS(sn_ctx_message(f.ctx), part);
+  fixture_end(&f);
+}
+
+TEST(refusals) {
+  sn_trainer_options o = {.accumulate = -1}, c = {.clip_norm = NAN}, s = {.loss_scale = INFINITY};
+  sn_trainer_options two = {.accumulate = 2};
+  check_refused(&o, SN_F32, true, "accumulate");
+  check_refused(&c, SN_F32, true, "clip_norm");
+  check_refused(&s, SN_F32, true, "loss_scale");
+  check_refused(&plain, SN_F16, true, "parameter 0 must be an f32 state, got f16");
+  check_refused(&plain, SN_F32, false, "parameter 0 must be an f32 state, got f32 value");
+  check_refused(&two, SN_F32, false, "parameter 0 must be an f32 state, got f32 value");
+}
+
+TEST(refuses_a_loss_that_is_no_scalar) {
+  fixture f;
+  sn_trainer *t;
+  if (!fixture_start(&f))
+    return;
+  sn_param p = {.state = sn_state(f.g, "w", SN_F32, SN_SHAPE(2), SN_INIT_ZEROS, 0)};
+  CHECK_EQ_INT(sn_trainer_create(f.g, p.state, &p, 1, f.store, &plain, &t), SN_ERR_INVALID);
+  CHECK_STR_HAS(sn_ctx_message(f.ctx), "the loss must be an f32 scalar, got f32 of rank 1");
+  CHECK_EQ_INT(sn_trainer_create(f.g, SN_NONE, &p, 1, f.store, &plain, &t), SN_ERR_INVALID);
+  CHECK_STR_HAS(sn_ctx_message(f.ctx), "the loss must be an f32 scalar");
+  fixture_end(&f);
+}
