@@ -28,7 +28,7 @@ $(BUILD)/CMakeCache.txt:
 demo: ## install what is missing, build, run the demonstration into demo-out/
 	@scripts/setup.sh build
 	@$(MAKE) --no-print-directory all
-	@$(abspath $(BUILD))/sinew demo --out demo-out
+	@$(BUILD)/sinew demo --out demo-out
 
 .PHONY: test
 test: ## install what is missing, build, run all tests (T=name: those whose executable matches)

@@ -50,14 +50,18 @@ while IFS=$'\t' read -r document place link; do
   ok=false
   if [ -e "$(dirname "$document")/${link%%#*}" ]; then ok=true; fi
   result $ok "$place: there is no $link"
-done < <(awk '{
-  rest = $0
-  while (match(rest, /\]\([^)]*\)/)) {
-    link = substr(rest, RSTART + 2, RLENGTH - 3)
-    rest = substr(rest, RSTART + RLENGTH)
-    if (link !~ /^(https?:|#)/) print FILENAME "\t" FILENAME ":" FNR "\t" link
-  }
-}' "${documents[@]}")
+done < <(awk '
+  FNR == 1 { code = 0 }
+  /^```/ { code = !code }
+  code || /^    / { next }
+  {
+    rest = $0
+    while (match(rest, /\]\([^)]*\)/)) {
+      link = substr(rest, RSTART + 2, RLENGTH - 3)
+      rest = substr(rest, RSTART + RLENGTH)
+      if (link !~ /^(https?:|#)/) print FILENAME "\t" FILENAME ":" FNR "\t" link
+    }
+  }' "${documents[@]}")
 
 # Snippets: the names that they use without declaring them are arguments.
 awk -v out="$work/snippet-" '

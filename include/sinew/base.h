@@ -38,6 +38,14 @@ typedef enum sn_status {
   SN_ERR_INTERNAL   /* a bug in Sinew: please report it */
 } sn_status;
 
+/* Returns from the calling function when x is not SN_OK. */
+#define SN_TRY(x)                \
+  do {                           \
+    sn_status try_status_ = (x); \
+    if (try_status_ != SN_OK)    \
+      return try_status_;        \
+  } while (0)
+
 /* The name of a status: "invalid argument", "no memory", ... Never NULL. */
 SN_API const char *sn_status_name(sn_status status);
 SN_API const char *sn_version(void);

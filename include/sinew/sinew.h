@@ -12,5 +12,6 @@
 #include <sinew/session.h>
 #include <sinew/store.h>
 #include <sinew/train.h>
+#include <sinew/workload.h>
 
 #endif

@@ -33,6 +33,8 @@ typedef struct sn_entry {
 SN_MUST_USE SN_API sn_status sn_store_create(sn_ctx *ctx, sn_store **out_store);
 SN_API void sn_store_destroy(sn_store *store); /* after the sessions on it */
 
+SN_API sn_ctx *sn_store_ctx(const sn_store *store);
+
 /* Adds an entry; data NULL: zeros. An entry of that name must not be there. */
 SN_MUST_USE SN_API sn_status sn_store_add(sn_store *store, const char *name, sn_type type,
                                           const void *data);

@@ -115,12 +115,21 @@ SN_API void sn_trainer_destroy(sn_trainer *trainer);
 SN_API sn_session *sn_trainer_session(sn_trainer *trainer);
 /* Replaces the schedule, from the next update on: for plans that are made under way. */
 SN_API void sn_trainer_set_schedule(sn_trainer *trainer, const sn_schedule *schedule);
+SN_API const sn_schedule *sn_trainer_schedule(const sn_trainer *trainer);
+SN_API sn_store *sn_trainer_store(const sn_trainer *trainer);
 /* Runs one micro-batch and, when one is due, the update. A loss that is not finite is an error
  * (SN_ERR_NUMERIC); nothing is changed then. */
 SN_MUST_USE SN_API sn_status sn_trainer_step(sn_trainer *trainer, float *out_loss);
 /* Updates due so far (made, or left out by loss scaling), and micro-batches consumed; from the store. */
 SN_API int64_t sn_trainer_steps(const sn_trainer *trainer);
 SN_API int64_t sn_trainer_batches(const sn_trainer *trainer);
+
+/* A checkpoint: the store and, beside it, the schedule and pairs of the caller's. Written atomically. */
+SN_MUST_USE SN_API sn_status sn_trainer_save(const sn_trainer *trainer, const char *path,
+                                             const sn_safetensors_pair *metadata,
+                                             size_t n_metadata);
+/* Restores both; nothing changes unless all of it fits. */
+SN_MUST_USE SN_API sn_status sn_trainer_load(sn_trainer *trainer, const char *path);
 
 #ifdef __cplusplus
 }

@@ -14,14 +14,6 @@
 #define COUNT_OF(a)       (sizeof(a) / sizeof((a)[0]))
 #define PRINTF_LIKE(f, a) __attribute__((format(printf, f, a)))
 
-/* Returns from the calling function when x is not SN_OK. */
-#define SN_TRY(x)                \
-  do {                           \
-    sn_status try_status_ = (x); \
-    if (try_status_ != SN_OK)    \
-      return try_status_;        \
-  } while (0)
-
 /* What the operating system is about to be asked; fault injection hooks in here. */
 typedef enum io_op { IO_OPEN, IO_READ, IO_WRITE, IO_FSYNC, IO_RENAME, IO_CLOSE, IO_OP_COUNT } io_op;
 

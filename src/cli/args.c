@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *cli_program = "sinew";
+
 static bool is_end(const cli_option *o) { return o->kind == CLI_FLAG && !o->help; }
 
 int cli_error(const cli_command *self, const char *format, ...) {

@@ -36,13 +36,6 @@ typedef struct check {
   int failures;
 } check;
 
-#define TRY(x)               \
-  do {                       \
-    sn_status status_ = (x); \
-    if (status_ != SN_OK)    \
-      return status_;        \
-  } while (0)
-
 static void report(check *c, bool ok, const char *what, const char *text) {
   printf("%-4s %-10s %s\n", ok ? "ok" : "FAIL", what, text);
   c->failures += !ok;
@@ -81,7 +74,7 @@ static sn_status read_ids(check *c, const char *key, int32_t **out) {
 /* Golden numbers of a 16-bit model come from a module that was cast as a whole, its table of rotary
  * frequencies included; so the check rounds them too. (Running such a model does not.) */
 static sn_status open_model(check *c) {
-  TRY(sn_model_open(c->ctx, c->args->folder, &c->model));
+  SN_TRY(sn_model_open(c->ctx, c->args->folder, &c->model));
   sn_model_config config = *sn_model_get_config(c->model);
   if (config.family != SN_MODEL_LLAMA || config.file_dtype == SN_F32)
     return SN_OK;
@@ -92,13 +85,13 @@ static sn_status open_model(check *c) {
 }
 
 static sn_status open_all(check *c) {
-  TRY(open_model(c));
-  TRY(sn_store_create(c->ctx, &c->store));
-  TRY(sn_model_load(c->model, c->store, c->args->folder));
+  SN_TRY(open_model(c));
+  SN_TRY(sn_store_create(c->ctx, &c->store));
+  SN_TRY(sn_model_load(c->model, c->store, c->args->folder));
   c->vocab = sn_model_get_config(c->model)->vocab;
-  TRY(sn_json_parse_file(c->ctx, c->args->golden, &c->doc));
+  SN_TRY(sn_json_parse_file(c->ctx, c->args->golden, &c->doc));
   c->golden = sn_json_root(c->doc);
-  TRY(read_ids(c, "input_ids", &c->ids));
+  SN_TRY(read_ids(c, "input_ids", &c->ids));
   return read_ids(c, "labels", &c->labels);
 }
 
@@ -123,7 +116,7 @@ static sn_status add_gradients(check *c, sn_value loss) {
 }
 
 static sn_status run_graph(check *c) {
-  TRY(sn_graph_create(c->ctx, &c->graph));
+  SN_TRY(sn_graph_create(c->ctx, &c->graph));
   sn_graph *g = c->graph;
   sn_shape shape = SN_SHAPE(c->batch, c->length);
   sn_value ids = sn_input(g, "ids", SN_I32, shape), labels = sn_input(g, "labels", SN_I32, shape);
@@ -133,13 +126,13 @@ static sn_status run_graph(check *c) {
   sn_value loss = sn_cross_entropy(g, logits, labels, -100, 0, SN_REDUCTION_MEAN);
   sn_output(g, "logits", logits);
   sn_output(g, "loss", loss);
-  TRY(sn_graph_status(g));
-  TRY(add_gradients(c, loss));
+  SN_TRY(sn_graph_status(g));
+  SN_TRY(add_gradients(c, loss));
   sn_session_options o = {.device = c->args->device};
-  TRY(sn_session_create(g, c->store, &o, &c->session));
+  SN_TRY(sn_session_create(g, c->store, &o, &c->session));
   size_t size = (size_t)(c->batch * c->length) * sizeof(int32_t);
-  TRY(sn_session_write(c->session, "ids", c->ids, size));
-  TRY(sn_session_write(c->session, "labels", c->labels, size));
+  SN_TRY(sn_session_write(c->session, "ids", c->ids, size));
+  SN_TRY(sn_session_write(c->session, "labels", c->labels, size));
   return sn_session_run(c->session);
 }
 
@@ -147,7 +140,7 @@ static sn_status check_loss(check *c) {
   float loss;
   double golden;
   char text[160];
-  TRY(sn_session_read(c->session, "loss", &loss, sizeof loss));
+  SN_TRY(sn_session_read(c->session, "loss", &loss, sizeof loss));
   if (!sn_json_number(sn_json_get(c->golden, "loss"), &golden))
     return bad_golden(c, "loss");
   double error = fabs((double)loss - golden) / fabs(golden);
@@ -176,12 +169,12 @@ static sn_status compare_logits(check *c, const float *logits, double *worst, do
   const sn_json *last = sn_json_get(c->golden, "logits_last");
   double sum = 0, golden;
   for (int64_t b = 0; b < c->batch; b++)
-    TRY(compare_row(c, logits + ((b + 1) * c->length - 1) * c->vocab, sn_json_at(last, (size_t)b),
-                    "logits_last", worst));
+    SN_TRY(compare_row(c, logits + ((b + 1) * c->length - 1) * c->vocab,
+                       sn_json_at(last, (size_t)b), "logits_last", worst));
   if (c->length < 12)
     return bad_golden(c, "logits_mid");
-  TRY(compare_row(c, logits + 11 * c->vocab, sn_json_get(c->golden, "logits_mid"), "logits_mid",
-                  worst));
+  SN_TRY(compare_row(c, logits + 11 * c->vocab, sn_json_get(c->golden, "logits_mid"), "logits_mid",
+                     worst));
   for (int64_t i = 0; i < c->batch * c->length * c->vocab; i++)
     sum += (double)logits[i] * (double)logits[i];
   if (!sn_json_number(sn_json_get(c->golden, "logits_l2"), &golden))
@@ -200,7 +193,7 @@ static sn_status check_logits(check *c) {
   if (status == SN_OK)
     status = compare_logits(c, logits, &worst, &l2_error);
   free(logits);
-  TRY(status);
+  SN_TRY(status);
   snprintf(text, sizeof text, "worst error %.2g (at most %g), norm of all within %.2g", worst,
            LOGIT_TOLERANCE, l2_error);
   report(c, worst <= LOGIT_TOLERANCE && l2_error <= LOGIT_TOLERANCE, "logits", text);
@@ -223,7 +216,7 @@ static sn_status check_gradients(check *c) {
     if (!key || !sn_json_number(member, &golden))
       return bad_golden(c, "grad_l2");
     snprintf(text, sizeof text, "gradient of %.600s", key);
-    TRY(sn_session_read(c->session, text, &norm, sizeof norm));
+    SN_TRY(sn_session_read(c->session, text, &norm, sizeof norm));
     double error = fabs((double)norm - golden) / fmax(fabs(golden), 1e-30);
     if (!(error <= worst)) {
       worst = error;
@@ -251,8 +244,8 @@ static sn_status greedy_step(check *c, greedy *r, const int32_t *prompt, size_t 
   size_t vocab = (size_t)c->vocab;
   for (int k = 0; k < 2; k++) {
     int32_t id;
-    TRY(sn_generator_next(r->generator[k], prompt, n, &id));
-    TRY(sn_generator_logits(r->generator[k], r->logits[k], vocab));
+    SN_TRY(sn_generator_next(r->generator[k], prompt, n, &id));
+    SN_TRY(sn_generator_logits(r->generator[k], r->logits[k], vocab));
     r->equal[k] += id == golden;
   }
   for (size_t v = 0; v < vocab; v++) {
@@ -270,7 +263,7 @@ static sn_status run_greedy(check *c, greedy *r, const sn_json *sequence) {
     r->logits[k] = calloc((size_t)c->vocab, sizeof(float));
     if (!r->logits[k])
       return sn_ctx_fail(c->ctx, SN_ERR_NO_MEMORY, "out of memory");
-    TRY(sn_generator_create(c->model, c->store, &o, &r->generator[k]));
+    SN_TRY(sn_generator_create(c->model, c->store, &o, &r->generator[k]));
   }
   for (int64_t i = 0; i < n; i++) {
     int64_t golden;
@@ -278,7 +271,7 @@ static sn_status run_greedy(check *c, greedy *r, const sn_json *sequence) {
         (i < PROMPT && golden != c->ids[i]))
       return bad_golden(c, "greedy_from_8");
     if (i >= PROMPT)
-      TRY(greedy_step(c, r, c->ids, i == PROMPT ? PROMPT : 0, golden));
+      SN_TRY(greedy_step(c, r, c->ids, i == PROMPT ? PROMPT : 0, golden));
   }
   return SN_OK;
 }
@@ -295,7 +288,7 @@ static sn_status check_greedy(check *c) {
     sn_generator_destroy(r.generator[k]);
     free(r.logits[k]);
   }
-  TRY(status);
+  SN_TRY(status);
   snprintf(text, sizeof text, "%d of %d tokens recomputed, %d of %d through the cache", r.equal[0],
            n, r.equal[1], n);
   report(c, r.equal[0] == n && r.equal[1] == n, "greedy", text);
@@ -306,11 +299,11 @@ static sn_status check_greedy(check *c) {
 }
 
 static sn_status run_checks(check *c) {
-  TRY(open_all(c));
-  TRY(run_graph(c));
-  TRY(check_loss(c));
-  TRY(check_logits(c));
-  TRY(check_gradients(c));
+  SN_TRY(open_all(c));
+  SN_TRY(run_graph(c));
+  SN_TRY(check_loss(c));
+  SN_TRY(check_logits(c));
+  SN_TRY(check_gradients(c));
   return check_greedy(c);
 }
 

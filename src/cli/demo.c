@@ -2,8 +2,8 @@
  * there is something to judge the result by: sentences parse or they do not, and the bigram entropy of
  * held-out text is the loss of the best model that looks back one word only.
  *
- * Everything that training needs to go on is in the store; demo-out/checkpoint.safetensors is that store,
- * with the planned number of steps beside it. */
+ * Everything that training needs to go on is in the store and in the trainer's schedule, whose end is
+ * planned from the speed of the first steps; demo-out/checkpoint.safetensors holds both. */
 #include "cli/cli.h"
 #include "cli/demo.h"
 #include "cli/stories.h"
@@ -19,7 +19,7 @@ enum {
   TRAIN_TOKENS = 300000,
   HELDOUT_TOKENS = 12000,
   CONTEXT = 96,
-  BATCH = 6,
+  BATCH = 3,
   CALIBRATION = 6, /* steps before the total is planned */
   FEWEST = 60,
   MOST = 3000,
@@ -67,13 +67,6 @@ static void on_interrupt(int signal) {
   interrupted = 1;
 }
 
-#define TRY(x)               \
-  do {                       \
-    sn_status status_ = (x); \
-    if (status_ != SN_OK)    \
-      return status_;        \
-  } while (0)
-
 /* --- making ready --- */
 
 static sn_status make_data(demo *d) {
@@ -105,13 +98,13 @@ static sn_value build_loss(const demo *d, sn_graph *g) {
 }
 
 static sn_schedule schedule(int64_t total) {
-  return (sn_schedule){SN_SCHEDULE_COSINE, 6e-3, 3e-4, 2 * CALIBRATION, total};
+  return (sn_schedule){SN_SCHEDULE_COSINE, 4e-3, 2e-4, 2 * CALIBRATION, total};
 }
 
 static sn_status make_trainer(demo *d) {
-  TRY(sn_graph_create(d->ctx, &d->train_graph));
+  SN_TRY(sn_graph_create(d->ctx, &d->train_graph));
   sn_value loss = build_loss(d, d->train_graph);
-  TRY(sn_graph_status(d->train_graph));
+  SN_TRY(sn_graph_status(d->train_graph));
   int n = (int)sn_model_weight_count(d->model);
   sn_value *states = calloc((size_t)n, sizeof *states);
   sn_param *params = calloc((size_t)n, sizeof *params);
@@ -122,7 +115,7 @@ static sn_status make_trainer(demo *d) {
       params[i] = (sn_param){.state = states[i],
                              .no_decay = sn_value_type(d->train_graph, states[i]).shape.rank < 2};
     sn_trainer_options o = {.optimizer = {.kind = SN_ADAMW, .beta2 = 0.98, .weight_decay = 0.05},
-                            .schedule = schedule(MOST),
+                            .schedule = schedule(0),
                             .clip_norm = 1};
     status = sn_trainer_create(d->train_graph, loss, params, n, d->store, &o, &d->trainer);
   }
@@ -132,7 +125,7 @@ static sn_status make_trainer(demo *d) {
 }
 
 static sn_status make_eval(demo *d) {
-  TRY(sn_graph_create(d->ctx, &d->eval_graph));
+  SN_TRY(sn_graph_create(d->ctx, &d->eval_graph));
   sn_output(d->eval_graph, "loss", build_loss(d, d->eval_graph));
   return sn_session_create(d->eval_graph, d->store, NULL, &d->eval);
 }
@@ -149,10 +142,10 @@ static sn_status make_model(demo *d) {
                        .init_scale = 0.05,
                        .bos = STORIES_END,
                        .eos = STORIES_END};
-  TRY(sn_model_create(d->ctx, &c, &d->model));
-  TRY(sn_store_create(d->ctx, &d->store));
-  TRY(sn_model_init(d->model, d->store, 1));
-  TRY(make_trainer(d));
+  SN_TRY(sn_model_create(d->ctx, &c, &d->model));
+  SN_TRY(sn_store_create(d->ctx, &d->store));
+  SN_TRY(sn_model_init(d->model, d->store, 1));
+  SN_TRY(make_trainer(d));
   return make_eval(d);
 }
 
@@ -166,33 +159,25 @@ static sn_status make_folder(demo *d) {
 /* --- keeping and resuming --- */
 
 static sn_status save(demo *d) {
-  char path[4096], total[32];
-  snprintf(total, sizeof total, "%lld", (long long)d->total);
-  sn_safetensors_pair metadata = {"demo.total", total};
+  char path[4096];
   if (!demo_path(d->ctx, d->args->out, "checkpoint.safetensors", path, sizeof path))
     return SN_ERR_INVALID;
-  TRY(sn_store_save(d->store, path, &metadata, 1));
+  SN_TRY(sn_trainer_save(d->trainer, path, NULL, 0));
   if (!demo_path(d->ctx, d->args->out, "model.safetensors", path, sizeof path))
     return SN_ERR_INVALID;
-  TRY(sn_store_save_weights(d->store, sn_model_weight_names(d->model),
-                            sn_model_weight_count(d->model), path));
-  TRY(demo_write_config(d->ctx, sn_model_get_config(d->model), d->args->out));
+  SN_TRY(sn_store_save_weights(d->store, sn_model_weight_names(d->model),
+                               sn_model_weight_count(d->model), path));
+  SN_TRY(demo_write_config(d->ctx, sn_model_get_config(d->model), d->args->out));
   return demo_record_write(d->ctx, &d->record, d->args->out, d->entropy);
 }
 
 static sn_status resume(demo *d) {
   char path[4096];
-  sn_safetensors *file;
   if (!demo_path(d->ctx, d->args->out, "checkpoint.safetensors", path, sizeof path))
     return SN_ERR_INVALID;
-  TRY(sn_safetensors_open(d->ctx, path, &file));
-  const char *total = sn_safetensors_metadata(file, "demo.total");
-  d->total = total ? strtoll(total, NULL, 10) : 0;
-  sn_safetensors_close(file);
-  if (d->total < 0 || d->total > MOST)
-    return sn_ctx_fail(d->ctx, SN_ERR_FORMAT, "%s was not written by this demo", path);
-  TRY(sn_store_load(d->store, path));
-  TRY(demo_record_read(d->ctx, d->args->out, sn_trainer_steps(d->trainer), &d->record));
+  SN_TRY(sn_trainer_load(d->trainer, path));
+  d->total = sn_trainer_schedule(d->trainer)->total;
+  SN_TRY(demo_record_read(d->ctx, d->args->out, sn_trainer_steps(d->trainer), &d->record));
   if (d->record.n)
     d->first_loss = d->record.points[0].loss;
   printf("resumed at step %lld of %lld\n", (long long)sn_trainer_steps(d->trainer),
@@ -205,7 +190,7 @@ static sn_status resume(demo *d) {
 static sn_status write_batch(sn_session *s, const sn_token_data *data, int64_t index) {
   int32_t ids[BATCH * CONTEXT], labels[BATCH * CONTEXT];
   sn_token_batch(data, index, ids, labels);
-  TRY(sn_session_write(s, "ids", ids, sizeof ids));
+  SN_TRY(sn_session_write(s, "ids", ids, sizeof ids));
   return sn_session_write(s, "labels", labels, sizeof labels);
 }
 
@@ -214,9 +199,9 @@ static sn_status measure(demo *d, int64_t n, double *out) {
   double sum = 0;
   for (int64_t i = 0; i < n; i++) {
     float loss;
-    TRY(write_batch(d->eval, &d->heldout_batches, i));
-    TRY(sn_session_run(d->eval));
-    TRY(sn_session_read(d->eval, "loss", &loss, sizeof loss));
+    SN_TRY(write_batch(d->eval, &d->heldout_batches, i));
+    SN_TRY(sn_session_run(d->eval));
+    SN_TRY(sn_session_read(d->eval, "loss", &loss, sizeof loss));
     sum += (double)loss;
   }
   *out = sum / (double)n;
@@ -228,7 +213,7 @@ static sn_status tell(demo *d, uint64_t seed, FILE *out, int32_t *tokens, size_t
   sn_generator *g;
   int64_t room = sn_model_get_config(d->model)->max_length;
   sn_generate_options o = {.temperature = TEMPERATURE, .seed = seed};
-  TRY(sn_generator_create(d->model, d->store, &o, &g));
+  SN_TRY(sn_generator_create(d->model, d->store, &o, &g));
   sn_status status = SN_OK;
   demo_printer printer = {0};
   tokens[0] = STORIES_END;
@@ -252,7 +237,7 @@ static sn_status show_story(demo *d, const char *when) {
   size_t n;
   demo_view_break(&d->view);
   printf("\na story %s:\n  ", when);
-  TRY(tell(d, 11, stdout, tokens, &n));
+  SN_TRY(tell(d, 11, stdout, tokens, &n));
   fputc('\n', stdout);
   fflush(stdout);
   return SN_OK;
@@ -260,20 +245,22 @@ static sn_status show_story(demo *d, const char *when) {
 
 /* --- training --- */
 
-/* How many steps fit, from the time that the first ones took. */
-static void plan(demo *d, double since) {
-  double each = since / CALIBRATION, room = d->args->seconds * (1 - OVERHEAD);
+/* How many steps fit, from the time that the first n took. */
+static void plan(demo *d, int64_t n, double seconds) {
+  double each = seconds / (double)n, room = d->args->seconds * (1 - OVERHEAD);
   int64_t fit = (int64_t)(room / fmax(each, 1e-4));
   d->total = fit < FEWEST ? FEWEST : fit > MOST ? MOST : fit;
+  sn_schedule planned = schedule(d->total);
+  sn_trainer_set_schedule(d->trainer, &planned);
 }
 
+/* Measures now and then, and keeps the record. */
 static sn_status after_step(demo *d, int64_t step, double loss) {
-  bool measured = step % (d->total / EVALUATIONS + 1) == 0 || step == d->total;
   double heldout = NAN;
-  if (measured)
-    TRY(measure(d, QUICK_BATCHES, &heldout));
-  if (measured)
+  if (d->total && (step % (d->total / EVALUATIONS + 1) == 0 || step == d->total)) {
+    SN_TRY(measure(d, QUICK_BATCHES, &heldout));
     d->last_heldout = heldout;
+  }
   if (!demo_record_add(&d->record, (demo_point){step, loss, heldout}))
     return sn_ctx_fail(d->ctx, SN_ERR_NO_MEMORY, "out of memory for the record");
   return SN_OK;
@@ -281,43 +268,32 @@ static sn_status after_step(demo *d, int64_t step, double loss) {
 
 static void show_progress(demo *d, int64_t step, int64_t first, double loss) {
   double spent = demo_clock() - d->view.started, done = (double)(step - first);
-  demo_progress p = {step,
-                     d->total,
-                     loss,
-                     d->last_heldout,
-                     done * BATCH * CONTEXT / spent,
-                     spent / done * (double)(d->total - step)};
+  demo_progress p = {.step = step,
+                     .total = d->total,
+                     .loss = loss,
+                     .heldout = d->last_heldout,
+                     .tokens_per_second = done * BATCH * CONTEXT / spent,
+                     .seconds_left = spent / done * (double)(d->total - step)};
   demo_view_show(&d->view, &p, step == d->total);
 }
 
 static sn_status train(demo *d) {
-  int64_t first = sn_trainer_steps(d->trainer), middle = (first + d->total) / 2;
+  int64_t first = sn_trainer_steps(d->trainer), step = first;
   demo_view_start(&d->view);
-  while (!interrupted) {
-    int64_t step = sn_trainer_steps(d->trainer);
+  while (!interrupted && (d->total == 0 || step < d->total)) {
     float loss;
-    if (d->total && step >= d->total)
-      break;
-    TRY(write_batch(sn_trainer_session(d->trainer), &d->batches, sn_trainer_batches(d->trainer)));
-    TRY(sn_trainer_step(d->trainer, &loss));
-    if (step == 0)
+    SN_TRY(
+        write_batch(sn_trainer_session(d->trainer), &d->batches, sn_trainer_batches(d->trainer)));
+    SN_TRY(sn_trainer_step(d->trainer, &loss));
+    if (step++ == 0)
       d->first_loss = (double)loss;
-    if (d->total == 0 && step + 1 < CALIBRATION) {
-      TRY(demo_record_add(&d->record, (demo_point){step + 1, (double)loss, NAN})
-              ? SN_OK
-              : SN_ERR_NO_MEMORY);
-      continue;
-    }
-    if (d->total == 0) {
-      plan(d, demo_clock() - d->view.started);
-      middle = d->total / 2;
-    }
-    sn_schedule planned = schedule(d->total);
-    sn_trainer_set_schedule(d->trainer, &planned);
-    TRY(after_step(d, step + 1, (double)loss));
-    show_progress(d, step + 1, first, (double)loss);
-    if (step + 1 == middle)
-      TRY(show_story(d, "half way"));
+    if (d->total == 0 && step >= CALIBRATION)
+      plan(d, step - first, demo_clock() - d->view.started);
+    SN_TRY(after_step(d, step, (double)loss));
+    if (d->total)
+      show_progress(d, step, first, (double)loss);
+    if (step == d->total / 2)
+      SN_TRY(show_story(d, "half way"));
   }
   return SN_OK;
 }
@@ -328,10 +304,10 @@ static sn_status judge(demo *d) {
   int32_t tokens[CONTEXT + 1];
   stories_tally all = {0, 0};
   double heldout, chance = log((double)stories_vocab_size());
-  TRY(measure(d, sn_token_epoch(&d->heldout_batches), &heldout));
+  SN_TRY(measure(d, sn_token_epoch(&d->heldout_batches), &heldout));
   for (uint64_t i = 0; i < STORIES; i++) {
     size_t n;
-    TRY(tell(d, 100 + i, NULL, tokens, &n));
+    SN_TRY(tell(d, 100 + i, NULL, tokens, &n));
     stories_tally one = stories_count_parsed(tokens, n);
     all.parsed += one.parsed;
     all.total += one.total;
@@ -346,42 +322,52 @@ static sn_status judge(demo *d) {
 
 static sn_status finish(demo *d) {
   const char *out = d->args->out;
-  TRY(save(d));
+  SN_TRY(save(d));
   if (interrupted) {
     printf("\nstopped at step %lld of %lld; everything is in %s/. To go on:\n"
-           "  sinew demo --out %s --resume\n",
-           (long long)sn_trainer_steps(d->trainer), (long long)d->total, out, out);
+           "  %s demo --out %s --resume\n",
+           (long long)sn_trainer_steps(d->trainer), (long long)d->total, out, cli_program, out);
     return SN_OK;
   }
-  TRY(show_story(d, "after"));
-  TRY(judge(d));
+  SN_TRY(show_story(d, "after"));
+  SN_TRY(judge(d));
   printf(
       "\n%s/ holds model.safetensors, config.json, checkpoint.safetensors, loss.csv and loss.svg."
       "\nTo continue a story:\n"
-      "  sinew generate %s --prompt \"Once upon a time there was a\" -n 60 --temp 0.5\n",
-      out, out);
+      "  %s generate %s --prompt \"Once upon a time there was a\" -n 60 --temp 0.5\n",
+      out, cli_program, out);
   return SN_OK;
 }
 
+/* Training failed, say by a loss that is not finite: what was learnt up to then is kept. */
+static sn_status keep(demo *d, sn_status status) {
+  char why[512];
+  snprintf(why, sizeof why, "%s", sn_ctx_message(d->ctx));
+  if (sn_trainer_steps(d->trainer) > 0 && save(d) == SN_OK)
+    fprintf(stderr, "the state before step %lld is in %s/\n",
+            (long long)sn_trainer_steps(d->trainer) + 1, d->args->out);
+  return sn_ctx_fail(d->ctx, status, "%s", why);
+}
+
 static sn_status run_demo(demo *d) {
-  TRY(make_folder(d));
-  TRY(make_data(d));
-  TRY(make_model(d));
+  SN_TRY(make_folder(d));
+  SN_TRY(make_data(d));
+  SN_TRY(make_model(d));
   if (d->args->resume)
-    TRY(resume(d));
+    SN_TRY(resume(d));
   int64_t weights = 0;
   for (size_t i = 0; i < sn_model_weight_count(d->model); i++) {
     sn_entry e;
-    TRY(sn_store_find(d->store, sn_model_weight_names(d->model)[i], &e));
+    SN_TRY(sn_store_find(d->store, sn_model_weight_names(d->model)[i], &e));
     weights += (int64_t)(e.size / sizeof(float));
   }
   printf(
       "a GPT of %lld weights learns stories of %d words from %d tokens; each step sees %d tokens\n",
       (long long)weights, stories_vocab_size(), TRAIN_TOKENS, BATCH * CONTEXT);
   if (!d->args->resume)
-    TRY(show_story(d, "before"));
-  TRY(train(d));
-  return finish(d);
+    SN_TRY(show_story(d, "before"));
+  sn_status status = train(d);
+  return status == SN_OK ? finish(d) : keep(d, status);
 }
 
 static int run(const cli_command *self, int argc, char **argv) {

@@ -195,6 +195,10 @@ static void write_word(FILE *out, const char *word) {
 }
 
 sn_status demo_write_config(sn_ctx *ctx, const sn_model_config *c, const char *folder) {
+  static const char *const activations[] = {[SN_ACT_SILU] = "silu",
+                                            [SN_ACT_GELU] = "gelu",
+                                            [SN_ACT_GELU_TANH] = "gelu_new",
+                                            [SN_ACT_RELU] = "relu"};
   new_file f;
   sn_status status = file_begin(ctx, folder, "config.json", &f);
   if (status != SN_OK)
@@ -203,12 +207,12 @@ sn_status demo_write_config(sn_ctx *ctx, const sn_model_config *c, const char *f
           "{\n  \"architectures\": [\"GPT2LMHeadModel\"],\n  \"model_type\": \"gpt2\",\n"
           "  \"dtype\": \"float32\",\n  \"vocab_size\": %lld,\n  \"n_embd\": %lld,\n"
           "  \"n_layer\": %lld,\n  \"n_head\": %lld,\n  \"n_inner\": %lld,\n"
-          "  \"n_positions\": %lld,\n  \"layer_norm_epsilon\": %.17g,\n"
-          "  \"activation_function\": \"relu\",\n  \"initializer_range\": %.17g,\n"
+          "  \"n_positions\": %lld,\n  \"layer_norm_epsilon\": %g,\n"
+          "  \"activation_function\": \"%s\",\n  \"initializer_range\": %g,\n"
           "  \"bos_token_id\": %d,\n  \"eos_token_id\": %d,\n  \"tie_word_embeddings\": %s,\n",
           (long long)c->vocab, (long long)c->hidden, (long long)c->layers, (long long)c->heads,
-          (long long)c->inner, (long long)c->max_length, c->norm_eps, c->init_scale, STORIES_END,
-          STORIES_END, c->tied ? "true" : "false");
+          (long long)c->inner, (long long)c->max_length, c->norm_eps, activations[c->activation],
+          c->init_scale, STORIES_END, STORIES_END, c->tied ? "true" : "false");
   fprintf(f.out, "  \"sinew_vocabulary\": [");
   for (int32_t i = 0; i < stories_vocab_size(); i++) {
     fputs(i ? ", " : "", f.out);

@@ -117,7 +117,7 @@ static int make_generator(generation *g) {
 
 /* Prints what the newest id adds: its word, or its number. */
 static void show(const generation *g, demo_printer *printer, bool first) {
-  if (g->words)
+  if (g->args->prompt)
     demo_print_tokens(printer, stdout, g->ids, (size_t)g->n);
   else
     printf("%s%d", first ? "" : " ", g->ids[g->n - 1]);
@@ -127,7 +127,7 @@ static void show(const generation *g, demo_printer *printer, bool first) {
 static int generate(generation *g) {
   demo_printer printer = {0};
   size_t fresh = (size_t)g->n;
-  if (g->words)
+  if (g->args->prompt)
     demo_print_tokens(&printer, stdout, g->ids, (size_t)g->n);
   for (int64_t i = 0; i < g->args->n; i++) {
     int32_t id;

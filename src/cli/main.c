@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-const cli_command *const cli_commands[] = {&cli_demo,    &cli_generate, &cli_check,
+const cli_command *const cli_commands[] = {&cli_demo,    &cli_generate, &cli_check, &cli_workload,
                                            &cli_devices, &cli_help,     NULL};
 
 static const cli_command *find(const char *name) {
@@ -67,6 +67,8 @@ static bool asks_for_help(const char *s) {
 }
 
 int main(int argc, char **argv) {
+  if (argc > 0 && *argv[0])
+    cli_program = argv[0];
   const char *name = argc > 1 ? argv[1] : NULL;
   if (!name) {
     overview(stderr);

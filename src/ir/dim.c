@@ -234,6 +234,30 @@ sn_dim sn_symbol(sn_graph *g, const char *name, int64_t max) {
   return of_atom(g, atom);
 }
 
+/* Names are interned anew; everything else is plain data, so handles keep their meaning. */
+bool dim_copy_all(sn_graph *to, const sn_graph *from) {
+  const dim_table *t = from->dims;
+  if (!t)
+    return true;
+  dim_table *copy = arena_alloc(&to->memory, sizeof *copy);
+  if (!copy)
+    return false;
+  *copy = *t;
+  copy->cap_atoms = t->n_atoms;
+  copy->cap_symbols = t->n_symbols;
+  copy->cap_exprs = t->n_exprs;
+  copy->atoms = arena_copy(&to->memory, t->atoms, (size_t)t->n_atoms * sizeof *t->atoms);
+  copy->symbols = arena_copy(&to->memory, t->symbols, (size_t)t->n_symbols * sizeof *t->symbols);
+  copy->exprs = arena_copy(&to->memory, t->exprs, (size_t)t->n_exprs * sizeof *t->exprs);
+  if (!copy->atoms || !copy->symbols || !copy->exprs)
+    return false;
+  for (int i = 0; i < copy->n_atoms; i++)
+    if (copy->atoms[i].name && !(copy->atoms[i].name = graph_intern(to, copy->atoms[i].name)))
+      return false;
+  to->dims = copy;
+  return true;
+}
+
 int dim_symbol_count(const sn_graph *g) { return g->dims ? g->dims->n_symbols : 0; }
 
 static const dim_atom *symbol_atom(const sn_graph *g, int s) {

@@ -32,6 +32,9 @@ bool dim_eval(const sn_graph *g, sn_dim d, const int64_t *bindings, int64_t *out
 bool dim_divide(sn_graph *g, sn_dim a, sn_dim b, sn_dim *out);
 /* Product of a shape's dims. */
 sn_dim dim_count(sn_graph *g, sn_shape shape);
+/* Gives an empty graph the symbols and expressions of another: every dim of `from` is then the same dim in
+ * `to`. false without memory. */
+bool dim_copy_all(sn_graph *to, const sn_graph *from) SN_MUST_USE;
 void dim_print(const sn_graph *g, sn_dim d, text *out);
 
 #endif

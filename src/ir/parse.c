@@ -2,7 +2,7 @@
  * used, nesting is bounded, and a bad line gives an error with its line and column.
  *
  * Ids in the text are free numbers that a line defines before others use them; an attribute that is
- * left out is zero, false, empty or its first choice (a STREAM: the next free identity). The types
+ * left out is zero, false, empty or its first choice (a dtype: f32; a stream: the next free identity). The types
  * behind the colon may be left out; where they stand they must be what inference says. What follows a
  * # is a comment. */
 #include "ir/dim.h"

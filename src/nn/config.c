@@ -144,6 +144,8 @@ static sn_status read_scaling(sn_ctx *ctx, const sn_json *p, sn_model_config *c)
   else if (kind != SN_ROPE_DEFAULT)
     TRY(require_keys(ctx, p, &(const char *){"factor"}, 1));
   TRY(read_number(ctx, p, "factor", &r->factor));
+  if (!(r->factor > 0))
+    return sn_ctx_fail(ctx, SN_ERR_FORMAT, "config: \"factor\" must be above 0, got %g", r->factor);
   TRY(read_number(ctx, p, "attention_factor", &r->attention_factor));
   if (kind == SN_ROPE_YARN)
     return read_yarn(ctx, p, r);

@@ -3,7 +3,7 @@
 
 #include "ir/dim.h"
 #include "ir/dtype.h"
-#include "ops/choose/philox.h"
+#include "base/philox.h"
 #include "ops/table.h"
 
 #include <math.h>
@@ -42,6 +42,7 @@ void sn_store_destroy(sn_store *s) {
   mem_free(s->ctx, s, sizeof *s);
 }
 
+sn_ctx *sn_store_ctx(const sn_store *s) { return s->ctx; }
 void store_lock(sn_store *s) { pthread_mutex_lock(&s->lock); }
 void store_unlock(sn_store *s) { pthread_mutex_unlock(&s->lock); }
 

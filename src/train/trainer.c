@@ -177,8 +177,33 @@ static sn_status build(sn_trainer *t, sn_graph *g, sn_value loss, const sn_param
   return status;
 }
 
-static sn_status check(sn_graph *g, sn_value loss, const sn_param *params, int n,
-                       const sn_trainer_options *o) {
+static bool is_listed(sn_value v, const sn_value *list, int n) {
+  bool found = false;
+  for (int i = 0; i < n && !found; i++)
+    found = list[i].id == v.id;
+  return found;
+}
+
+static sn_status check_params(sn_graph *g, const sn_param *params, int n) {
+  sn_ctx *ctx = sn_graph_ctx(g);
+  int n_states = sn_graph_states(g, NULL, 0);
+  size_t size = (size_t)n_states * sizeof(sn_value);
+  sn_value *states = sn_ctx_alloc(ctx, size);
+  sn_status status = states ? SN_OK : SN_ERR_NO_MEMORY;
+  if (states)
+    sn_graph_states(g, states, n_states);
+  for (int i = 0; i < n && status == SN_OK; i++) {
+    sn_dtype dtype = sn_value_type(g, params[i].state).dtype;
+    bool state = is_listed(params[i].state, states, n_states);
+    if (!state || dtype != SN_F32)
+      status = sn_ctx_fail(ctx, SN_ERR_INVALID, "trainer: parameter %d must be an f32 state, got %s%s",
+                           i, state ? "a state of " : "another value of ", sn_dtype_name(dtype));
+  }
+  sn_ctx_free(ctx, states, size);
+  return status;
+}
+
+static sn_status check(sn_graph *g, sn_value loss, const sn_trainer_options *o) {
   sn_ctx *ctx = sn_graph_ctx(g);
   sn_type t = sn_value_type(g, loss);
   if (o->accumulate < 0 || !(o->clip_norm >= 0) || !(o->loss_scale >= 0 && isfinite(o->loss_scale)))
@@ -189,13 +214,6 @@ static sn_status check(sn_graph *g, sn_value loss, const sn_param *params, int n
   if (t.dtype != SN_F32 || t.shape.rank != 0)
     return sn_ctx_fail(ctx, SN_ERR_INVALID, "trainer: the loss must be an f32 scalar, got %s of rank %d",
                        sn_dtype_name(t.dtype), t.shape.rank);
-  for (int i = 0; i < n; i++) {
-    t = sn_value_type(g, params[i].state);
-    if (!sn_value_name(g, params[i].state) || t.dtype != SN_F32)
-      return sn_ctx_fail(ctx, SN_ERR_INVALID, "trainer: parameter %d must be an f32 state, got %s %s",
-                         i, sn_dtype_name(t.dtype),
-                         sn_value_name(g, params[i].state) ? "state" : "value");
-  }
   return SN_OK;
 }
 
@@ -204,7 +222,9 @@ sn_status sn_trainer_create(sn_graph *g, sn_value loss, const sn_param *params, 
                             sn_trainer **out_trainer) {
   sn_ctx *ctx = sn_graph_ctx(g);
   *out_trainer = NULL;
-  sn_status status = check(g, loss, params, n, options);
+  sn_status status = check(g, loss, options);
+  if (status == SN_OK)
+    status = check_params(g, params, n);
   if (status != SN_OK)
     return status;
   sn_trainer *t = sn_ctx_alloc(ctx, sizeof *t);
@@ -232,6 +252,8 @@ void sn_trainer_destroy(sn_trainer *t) {
 }
 
 sn_session *sn_trainer_session(sn_trainer *t) { return t->step; }
+sn_store *sn_trainer_store(const sn_trainer *t) { return t->store; }
+const sn_schedule *sn_trainer_schedule(const sn_trainer *t) { return &t->options.schedule; }
 
 void sn_trainer_set_schedule(sn_trainer *t, const sn_schedule *schedule) {
   t->options.schedule = *schedule;

@@ -323,6 +323,32 @@ TEST(the_path_to_what_is_not_differentiable_is_named) {
   free(ops);
 }
 
+/* maximum, but its first argument as it is: a decomposition that ends where it begins. */
+static void first_argument(build_ctx *c) { c->out[0] = c->in[0]; }
+
+TEST(a_decomposition_ends_at_its_arguments) {
+  const op_table *whole = op_table_get();
+  op_desc *ops = calloc((size_t)whole->n, sizeof *ops);
+  REQUIRE(ops != NULL);
+  memcpy(ops, whole->ops, (size_t)whole->n * sizeof *ops);
+  op_impl impl = *ops[OP_maximum].impl;
+  impl.grad = NULL;
+  impl.grad_by_decompose = true;
+  impl.decompose = first_argument;
+  ops[OP_maximum].impl = &impl;
+  const op_table table = {ops, whole->n};
+  sn_ctx *ctx;
+  sn_graph *g;
+  REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK && graph_create(ctx, &table, &g) == SN_OK);
+  sn_value x = sn_input(g, "x", SN_F32, SN_SHAPE(4)), e = sn_exp(g, x), dx[2];
+  CHECK_EQ_INT(sn_grad(g, total(g, sn_maximum(g, e, x)), &x, 1, &dx[0]), SN_OK);
+  CHECK_EQ_INT(sn_grad(g, total(g, e), &x, 1, &dx[1]), SN_OK);
+  CHECK_EQ_INT(dx[0].id, dx[1].id); /* the same graph: counted once */
+  sn_graph_destroy(g);
+  sn_ctx_destroy(ctx);
+  free(ops);
+}
+
 /* --- gradients of gradients --- */
 
 /* sum(w * d loss / dx), whose gradient is compared with differences of it. */

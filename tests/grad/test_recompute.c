@@ -185,6 +185,19 @@ static int count_live(const sn_graph *g, const parts *p, int op, uint32_t from) 
   return n;
 }
 
+/* Each waits for a gradient. What is held back of a node on leaves only is its smallest argument, so of
+ * the embedding the ids and not the table. */
+static void check_barriers(const sn_graph *g, const parts *p) {
+  for (uint32_t i = p->n_forward; i < g->n_nodes; i++) {
+    const node *n = &g->nodes[i];
+    if (!p->live[i] || n->op != OP_barrier)
+      continue;
+    CHECK(n->in[1].id && g->values[n->in[1].id].node >= p->n_forward);
+    const node *from = graph_node(g, n->in[0]);
+    CHECK(from->boundary || from->op == OP_input);
+  }
+}
+
 TEST(nothing_in_the_backward_pass_reads_what_should_have_died) {
   graph_run r;
   model m = {.blocks = 4, .marked = true, .dropout = true};
@@ -197,6 +210,7 @@ TEST(nothing_in_the_backward_pass_reads_what_should_have_died) {
     CHECK_EQ_INT(count_live(r.g, &p, OP_gather, p.n_forward), 1);
     /* One barrier for each segment's one way in: ids and two boundaries; the keys are leaves. */
     CHECK_EQ_INT(count_live(r.g, &p, OP_barrier, 0), 3);
+    check_barriers(r.g, &p);
     CHECK_EQ_INT(sn_graph_verify(r.g), SN_OK);
   }
   free(p.before);
@@ -296,6 +310,32 @@ TEST(a_value_that_jumps_over_a_boundary_is_kept) {
   CHECK_EQ_INT(count_live(r.g, &p, OP_topk, n_forward), 1);
   CHECK_EQ_INT(count_live(r.g, &p, OP_tanh, n_forward), 1);
   free(live);
+  graph_run_end(&r);
+}
+
+/* What two segments use belongs to the earlier one: it is computed again when the gradient has come that
+ * far, not before. */
+TEST(each_segment_waits_for_its_own_gradient) {
+  graph_run r;
+  REQUIRE(graph_run_start(&r));
+  sn_graph *g = r.g;
+  sn_value x = sn_input(g, "x", SN_F32, SN_SHAPE(3)), skip = sn_exp(g, sn_tanh(g, x));
+  sn_value first = sn_recompute(g, sn_sin(g, skip));
+  sn_value second = sn_recompute(g, sn_mul(g, sn_cos(g, first), skip));
+  sn_value loss = sn_sum(g, sn_sqr(g, second), SN_ALL_AXES, false);
+  sn_value wrt[3] = {x, first, second}, grads[3];
+  uint32_t n_forward = g->n_nodes;
+  REQUIRE(sn_grad(g, loss, wrt, 3, grads) == SN_OK);
+  int of_x = 0, of_first = 0;
+  for (uint32_t i = n_forward; i < g->n_nodes; i++)
+    if (g->nodes[i].op == OP_barrier && g->nodes[i].in[0].id == x.id) {
+      of_x++;
+      CHECK_EQ_INT(g->nodes[i].in[1].id, grads[1].id);
+    } else if (g->nodes[i].op == OP_barrier && g->nodes[i].in[0].id == first.id) {
+      of_first++;
+      CHECK_EQ_INT(g->nodes[i].in[1].id, grads[2].id);
+    }
+  CHECK(of_x == 1 && of_first == 1);
   graph_run_end(&r);
 }
 

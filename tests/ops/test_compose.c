@@ -122,7 +122,7 @@ TEST(global_avg_pool_is_the_mean_of_each_channel) {
     sn_output(r.g, "y", sn_global_avg_pool(r.g, x));
     if (graph_run_execute(&r, NULL)) {
       const ref_tensor *y = &r.out[1];
-      int64_t channels = y->dim[0] * y->dim[1], each = r.out[0].count / channels;
+      int64_t channels = r.out[0].dim[0] * r.out[0].dim[1], each = r.out[0].count / channels;
       CHECK_EQ_INT(y->rank, shapes[i].rank);
       CHECK_EQ_INT(y->count, channels);
       for (int64_t c = 0; c < channels && c < y->count; c++) {

@@ -106,20 +106,17 @@ static const char *gradient_text(const op_impl *m) {
 
 static void put_op(text *t, const op_desc *op, int id) {
   const op_impl *m = op->impl;
-  int failing = 0;
-  for (int i = 0; i < m->n_cases; i++)
-    failing += m->cases[i].error != NULL;
-  text_printf(t, "### %s\n\n", op->name);
+  text_printf(t, "\n### %s\n\n", op->name);
   put_prototype(t, prototypes[id]);
   put_meaning(t, op->meaning);
   put_inputs(t, op);
   put_attributes(t, op);
   if (op->n_results > 1)
     text_printf(t, "- results: %d\n", op->n_results);
-  text_printf(t, "- gradient: %s%s%s%s\n", gradient_text(m), m->no_grad ? ": " : "",
-              m->no_grad ? m->no_grad : "",
-              m->decompose && !m->grad_by_decompose ? "; also has a decomposition" : "");
-  text_printf(t, "- cases: %d, and %d that must fail\n\n", m->n_cases - failing, failing);
+  text_printf(t, "- gradient: %s", gradient_text(m));
+  if (m->no_grad)
+    text_printf(t, " (%s)", m->no_grad);
+  text_printf(t, "%s\n", m->decompose && !m->grad_by_decompose ? "; also has a decomposition" : "");
 }
 
 /* The section that begins at this op; -1 when none does. */
@@ -159,7 +156,7 @@ static void render_page(text *t, const op_table *table) {
   for (int i = 1; i < table->n; i++) {
     int section = section_at(table->ops[i].name);
     if (section >= 0)
-      text_printf(t, "\n## %s\n\n", sections[section].title);
+      text_printf(t, "\n## %s\n", sections[section].title);
     put_op(t, &table->ops[i], i);
   }
 }

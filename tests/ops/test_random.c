@@ -1,7 +1,7 @@
 /* Random ops: Philox against the published answers, the layout of streams, distributions, and
  * that draws change with seed, counter and stream and with nothing else. All seeds are fixed, so
  * nothing here is flaky; bounds are five or more standard deviations wide. */
-#include "ops/choose/philox.h"
+#include "ops/choose/choose.h"
 #include "support/op_run.h"
 #include "support/test.h"
 
@@ -30,7 +30,7 @@ TEST(philox_known_answers) {
   }
 }
 
-/* Block, counter and stream stand where philox.h says. */
+/* Block, counter and stream stand where choose.h says. */
 TEST(the_layout_of_a_stream) {
   rng r = {.key = {0xa4093822, 0x299f31d0}, .counter = 0x13198a2e, .stream = 0x03707344};
   uint64_t first = 4 * UINT64_C(0x05a308d3243f6a88); /* four words a block */

@@ -90,6 +90,10 @@ TEST(runs_that_are_not_ready) {
   CHECK_EQ_INT(sn_session_bind(f.session, "n", 3), SN_OK);
   CHECK_EQ_INT(sn_session_run(f.session), SN_ERR_INVALID);
   CHECK_STR_HAS(sn_ctx_message(f.ctx), "\"x\": expected f32[3, 3], 36 bytes, got 24 bytes");
+  CHECK_EQ_INT(sn_session_bind(f.session, "n", 1), SN_OK);
+  CHECK_EQ_INT(sn_session_run(f.session), SN_ERR_INVALID);
+  CHECK_STR_HAS(sn_ctx_message(f.ctx), "\"x\": expected f32[1, 3], 12 bytes, got 24 bytes");
+  CHECK_EQ_INT(sn_session_bind(f.session, "n", 3), SN_OK);
   /* The last good run's output stays. */
   CHECK_EQ_INT(sn_session_read(f.session, "y", data, 24), SN_OK);
   CHECK_EQ_INT(sn_session_write(f.session, "x", data, 36), SN_OK);
@@ -212,6 +216,27 @@ TEST(leaves_as_outputs) {
   CHECK_EQ_INT(sn_session_read(f.session, "none", NULL, 0), SN_OK);
   CHECK(READ(f, "sum of none", zeros) == SN_OK && zeros[0] == 0 && zeros[1] == 0);
   fixture_end(&f);
+}
+
+/* 1 behind a number that is too large for it: gone when each op's result is rounded. */
+TEST(every_result_is_rounded_to_its_dtype) {
+  static const struct {
+    sn_dtype dtype;
+    double large;
+  } cases[] = {{SN_F32, 1 << 25}, {SN_F16, 1 << 12}, {SN_BF16, 1 << 9}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    fixture f;
+    REQUIRE(fixture_start(&f));
+    sn_value large = sn_scalar(f.g, cases[i].dtype, cases[i].large);
+    sn_value sum = sn_add(f.g, sn_scalar(f.g, cases[i].dtype, 1), large);
+    sn_output(f.g, "y", sn_cast(f.g, sn_sub(f.g, sum, large), SN_F32));
+    REQUIRE(fixture_ready(&f, NULL));
+    float y[1] = {-1};
+    CHECK(fixture_run(&f));
+    CHECK_EQ_INT(READ(f, "y", y), SN_OK);
+    CHECK(y[0] == 0);
+    fixture_end(&f);
+  }
 }
 
 /* --- symbols --- */

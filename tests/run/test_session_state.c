@@ -1,5 +1,6 @@
 /* State in sessions: reads are the values at the start of a run, assigns commit together at its end, and a
  * run that fails commits nothing. */
+#include "run/store.h"
 #include "support/fixture.h"
 #include "support/snapshot.h"
 #include "support/test.h"
@@ -7,6 +8,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
+#include <time.h>
 
 static sn_value scalar_state(sn_graph *g, const char *name) {
   return sn_state(g, name, SN_F32, SN_SCALAR, SN_INIT_ZEROS, 0);
@@ -344,6 +346,31 @@ TEST(two_threads_on_one_store_take_turns) {
   CHECK_EQ_INT(m, 2 * RUNS * (2 * RUNS - 1) / 2); /* each run saw another n */
   CHECK_EQ_UINT(version_of(f.store, "n"), 1 + 2 * RUNS);
   fixture_end(&f);
+}
+
+/* Whichever store is the local one, a run that waits for the first holds nothing yet. */
+TEST(stores_are_locked_in_one_order) {
+  for (int turn = 0; turn < 2; turn++) {
+    fixture f;
+    sn_store *other;
+    REQUIRE(fixture_start(&f) && sn_store_create(f.ctx, &other) == SN_OK);
+    const sn_type counter = {SN_I32, SN_SCALAR};
+    CHECK_EQ_INT(sn_store_add(f.store, "n", counter, NULL), SN_OK);
+    CHECK_EQ_INT(sn_store_add(other, "m", counter, NULL), SN_OK);
+    bool ordered = (uintptr_t)f.store < (uintptr_t)other;
+    sn_store *first = ordered ? f.store : other, *second = ordered ? other : f.store;
+    worker w = {.store = turn ? first : second, .local = turn ? second : first};
+    store_lock(first);
+    CHECK_EQ_INT(pthread_create(&w.thread, NULL, work, &w), 0);
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    if (CHECK_EQ_INT(pthread_mutex_trylock(&second->lock), 0))
+      store_unlock(second);
+    store_unlock(first);
+    CHECK_EQ_INT(pthread_join(w.thread, NULL), 0);
+    CHECK_EQ_INT(w.status, SN_OK);
+    sn_store_destroy(other);
+    fixture_end(&f);
+  }
 }
 
 TEST(two_stores_in_opposite_roles_do_not_deadlock) {

@@ -55,8 +55,10 @@ TEST(every_window_once_an_epoch) {
       sn_token_data d = data_of(sizes[k][0], sizes[k][1], 1, seed);
       for (int64_t epoch = 0; epoch < 4; epoch++)
         check_epoch(&d, epoch);
-      if (test_failed())
-        return (void)FAIL("%d tokens, context %d", (int)d.n, (int)d.context);
+      if (test_failed()) {
+        FAIL("%d tokens, context %d", (int)d.n, (int)d.context);
+        return;
+      }
     }
 }
 

@@ -371,9 +371,9 @@ TEST(refusals) {
   check_refused(&o, SN_F32, true, "accumulate");
   check_refused(&c, SN_F32, true, "clip_norm");
   check_refused(&s, SN_F32, true, "loss_scale");
-  check_refused(&plain, SN_F16, true, "parameter 0 must be an f32 state, got f16");
-  check_refused(&plain, SN_F32, false, "parameter 0 must be an f32 state, got f32 value");
-  check_refused(&two, SN_F32, false, "parameter 0 must be an f32 state, got f32 value");
+  check_refused(&plain, SN_F16, true, "parameter 0 must be an f32 state, got a state of f16");
+  check_refused(&plain, SN_F32, false, "parameter 0 must be an f32 state, got another value of f32");
+  check_refused(&two, SN_F32, false, "parameter 0 must be an f32 state, got another value of f32");
 }
 
 TEST(refuses_a_loss_that_is_no_scalar) {

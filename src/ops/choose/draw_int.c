@@ -1,4 +1,4 @@
-/* bernoulli, randint, permutation: bools and integers, the same on every device (philox.h says
+/* bernoulli, randint, permutation: bools and integers, the same on every device (choose.h says
  * how). */
 #include "ops/choose/choose.h"
 

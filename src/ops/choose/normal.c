@@ -1,4 +1,4 @@
-/* normal: floats with a given mean and standard deviation, by Box–Muller (philox.h says how). */
+/* normal: floats with a given mean and standard deviation, by Box–Muller (choose.h says how). */
 #include "ops/choose/choose.h"
 
 static sn_status infer_normal(infer_ctx *c) {

@@ -10,7 +10,7 @@
  *   top-k        the first k
  *   top-p        of those, the shortest beginning whose weights reach top_p of their sum
  *   min-p        of those, weights >= min_p (the largest weight is 1)
- *   draw         u = word of the row * 2^-32 (philox.h); of the ids kept, by index, the first at
+ *   draw         u = word of the row * 2^-32 (choose.h); of the ids kept, by index, the first at
  *                which the running sum of weights is above u * their sum
  */
 #include "ops/choose/choose.h"

@@ -1,4 +1,4 @@
-/* uniform: floats in [lo, hi), the same bits on every device (philox.h says how). */
+/* uniform: floats in [lo, hi), the same bits on every device (choose.h says how). */
 #include "base/half.h"
 #include "ops/choose/choose.h"
 

@@ -113,6 +113,7 @@ static const op_case stack_cases[] = {
     {"stack(i32[2]{1, 2}, i32[2]{3, 4}) axis=1 => i32[2, 2]{1, 3, 2, 4}", NULL},
     {"stack(u8[2]{1, 2}, u8[2]{3, 4}) axis=-2 => u8[2, 2]{1, 2, 3, 4}", NULL},
     {"stack(bool[1]{1}, bool[1]{0}) axis=-1 => bool[1, 2]{1, 0}", NULL},
+    {"stack(f32[1, 1, 1, 1, 1, 1, 3]) axis=7", NULL},
     {"stack(f32[2], f32[3]) axis=0", "must be [2] (as the first)"},
     {"stack(f32[2], f16[2]) axis=0", "dtypes differ"},
     {"stack(f32[2], f32[2]) axis=2", "outside of rank"},

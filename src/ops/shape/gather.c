@@ -38,6 +38,7 @@ static const op_case gather_cases[] = {
     {"gather(u8[3]{7, 8, 9}, i32[2, 2]{0, 2, 1, 1}) => u8[2, 2]{7, 9, 8, 8}", NULL},
     {"gather(bool[2]{0, 1}, i32[3]{1, 1, 0}) => bool[3]{1, 1, 0}", NULL},
     {"gather(f16[2]{nan, 2}, i32[2]{1, 0}) => f16[2]{2, nan}", NULL},
+    {"gather(f32[1, 1, 1, 1, 3], i32[1, 1, 1, 1]{0})", NULL},
     {"gather(f32[2], f32[2])", "index must be i32"},
     {"gather(f32[], i32[2])", "needs rows to index"},
     {"gather(f32[1, 1, 1, 1, 1], i32[1, 1, 1, 1, 1])", "more than 8 axes"},

@@ -143,6 +143,8 @@ static const op_case cases[] = {
     {"pad(f32[1, 3]) before=[3, 1] after=[2, 1] mode=edge value=0", NULL},
     {"pad(f32[2, 3]) before=[1] after=[0, 1] mode=constant value=0", "one number an axis"},
     {"pad(f32[2]) before=[-1] after=[0] mode=constant value=0", "pads must lie in 0"},
+    {"pad(f32[2]) before=[0] after=[-1] mode=constant value=0", "pads must lie in 0"},
+    {"pad(f32[2]) before=[0] after=[72057594037927936] mode=edge value=0", "pads must lie in 0"},
     {"pad(f32[3]) before=[3] after=[0] mode=reflect value=0", "reflect needs pads below the size"},
     {"pad(f32[3]) before=[0] after=[3] mode=reflect value=0", "reflect needs pads below the size"},
     {"pad(f32[0]) before=[0] after=[1] mode=edge value=0", "has no edge"},

@@ -192,6 +192,8 @@ static const op_case cases[] = {
     {"slice(f32[2, 3]) axis=2 start=0 stop=1 step=1", "outside of rank"},
     {"slice(f32[]) axis=0 start=0 stop=1 step=1", "outside of rank"},
     {"slice(f32[2, 3]) axis=0 start=0 stop=1 step=0", "step must not be 0"},
+    {"slice(f32[2, 3]) axis=0 start=0 stop=1 step=72057594037927936", "nor beyond 2^56"},
+    {"slice(f32[2, 3]) axis=0 start=0 stop=1 step=-9223372036854775808", "nor beyond 2^56"},
 };
 
 const op_impl op_impl_slice = {

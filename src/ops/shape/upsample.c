@@ -184,6 +184,9 @@ static const op_case nearest_cases[] = {
     {"upsample_nearest(f32[1, 2, 3]) size=[-1] scale_h=0 scale_w=0", "must be numbers"},
     {"upsample_nearest(f32[1, 2, 0]) size=[3] scale_h=0 scale_w=0",
      "nothing to take 3 elements from"},
+    {"upsample_nearest(f32[1, 2, 2, 0]) size=[2, 3] scale_h=0 scale_w=0", "nothing to take 3"},
+    {"upsample_nearest(f32[1, 1, 1]) size=[2147483648] scale_h=0 scale_w=0", "below 2^31"},
+    {"upsample_nearest(f32[0, 1, 2147483648]) size=[1] scale_h=0 scale_w=0", "below 2^31"},
     {"upsample_nearest(f32[1, 2, 3]) size=[5] scale_h=2 scale_w=0", "scale_h must be 0"},
     {"upsample_nearest(f32[1, 2, 3]) size=[5] scale_h=0 scale_w=-1", "not negative"},
 };
@@ -279,6 +282,9 @@ static const op_case linear_cases[] = {
      NULL},
     {"upsample_linear(f16[1, 1, 2, 2]{1, 2, 3, 4}) size=[3, 2]" ALIGNED " scale_h=0 scale_w=0 => "
      "f16[1, 1, 3, 2]{1, 2, 2, 3, 3, 4}",
+     NULL},
+    {"upsample_linear(f32[1, 1, 3]{4, 8, 16}) size=[3]" FREE " scale_h=0 scale_w=0.5 => "
+     "f32[1, 1, 3]{6, 16, 16}",
      NULL},
     {"upsample_linear(f32[2, 3]) size=[5]" FREE " scale_h=0 scale_w=0", "x must be [N, C, L]"},
     {"upsample_linear(i32[1, 2, 3]) size=[5]" FREE " scale_h=0 scale_w=0", "must be f32"},
