@@ -19,6 +19,9 @@ target_compile_options(sinew_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wmissing-prototypes -Wvla -Wstrict-prototypes
   # Results must not depend on the compiler's mood: no contraction, and never -ffast-math.
   -ffp-contract=off -fno-math-errno
+  # gcc 12's vectoriser of straight-line code drops the rounding in double -> float -> double when two
+  # neighbouring values are stored; loops are right.
+  $<$<C_COMPILER_ID:GNU>:-fno-tree-slp-vectorize>
   # File names in messages are relative to the source tree, the same on every machine.
   -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
 

@@ -21,10 +21,11 @@ while read -r fuzzer; do
   name=${name#fuzz_}
   case $name in *"$filter"*) ;; *) continue ;; esac
   mkdir -p "$build/corpus/$name"
-  seeds=()
+  seeds=() dictionary=()
+  if [ -f "tests/fuzz/$name.dict" ]; then dictionary=(-dict="tests/fuzz/$name.dict"); fi
   if [ -d "tests/fuzz/corpus/$name" ]; then seeds=("tests/fuzz/corpus/$name"); fi
   if "$fuzzer" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
-    -artifact_prefix="$build/broken/$name-" "$build/corpus/$name" "${seeds[@]}" \
+    "${dictionary[@]}" -artifact_prefix="$build/broken/$name-" "$build/corpus/$name" "${seeds[@]}" \
     >"$build/$name.log" 2>&1 </dev/null; then
     passed=$((passed + 1))
     echo "fuzz $name: ok, $(awk '/number_of_executed_units/ { print $2 }' "$build/$name.log") runs"

@@ -370,6 +370,13 @@ static sn_dim other_maximum(void) { return sn_symbol(graph, "a", 99); }
 static sn_dim zero_divisor(void) { return sn_dim_div(graph, dim("a"), 0); }
 static sn_dim negative_divisor(void) { return sn_dim_div(graph, dim("a"), -2); }
 static sn_dim huge_product(void) { return sn_dim_mul(graph, DIM_LIMIT - 1, 2); }
+static sn_dim limit_product(void) { return sn_dim_mul(graph, INT64_C(1) << 28, INT64_C(1) << 28); }
+static sn_dim low_product(void) { return sn_dim_mul(graph, -(INT64_C(1) << 28), INT64_C(1) << 28); }
+static sn_dim low_sum(void) { return sn_dim_sub(graph, 1 - DIM_LIMIT, 1); }
+static sn_dim long_symbol(void) {
+  return sn_symbol(graph, "a234567890123456789012345678901234567890123456789012345678901234z", 1);
+}
+static sn_dim huge_divisor(void) { return sn_dim_div(graph, dim("a"), DIM_LIMIT); }
 static sn_dim huge_sum(void) { return sn_dim_add(graph, DIM_LIMIT - 1, 1); }
 static sn_dim huge_coefficient(void) { return sn_dim_mul(graph, dim("a"), DIM_LIMIT); }
 static sn_dim end_sum(void) { return sn_dim_add(graph, SN_END, 0); }
@@ -394,6 +401,11 @@ static const struct {
     {negative_divisor, "divisor must be positive"},
     {huge_product, "size expression: too large"},
     {huge_sum, "size expression: too large"},
+    {limit_product, "size expression: too large"},
+    {low_product, "size expression: too large"},
+    {low_sum, "size expression: too large"},
+    {long_symbol, "1 to 64 characters"},
+    {huge_divisor, "divisor must be positive"},
     {huge_coefficient, "too large or belongs to another graph"},
     {end_sum, "too large or belongs to another graph"},
     {end_difference, "too large or belongs to another graph"},
@@ -425,6 +437,13 @@ TEST(limits_can_be_reached) {
     CHECK(!dim_is_number(dim("a*a*a*a")));
     CHECK(dim_valid(graph, SN_END));
     CHECK(!dim_valid(graph, SN_END - 1));
+    CHECK(dim_valid(graph, 1 - DIM_LIMIT));
+    CHECK(!dim_valid(graph, -DIM_LIMIT));
+    CHECK_EQ_INT(sn_dim_max(graph, sn_symbol(graph, "azAZ_09", 0)), 0);
+    d = sn_symbol(graph, "a23456789012345678901234567890123456789012345678901234567890123z", 1);
+    CHECK(dim_valid(graph, d));
+    CHECK(!dim_valid(graph, d - 1)); /* the next handle is not yet made */
+    CHECK_EQ_STR(text_of(sn_symbol(graph, "_", 1)), "[_]");
     CHECK(!dim_valid(graph, INT64_MIN));
     CHECK(!dim_valid(graph, INT64_MAX));
     CHECK_EQ_INT(sn_dim_max(graph, INT64_MIN), 0);

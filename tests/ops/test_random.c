@@ -46,11 +46,11 @@ TEST(the_layout_of_a_stream) {
  * failure. */
 static int64_t draw(const char *op, const char *key, const char *attributes, double *out,
                     int64_t n) {
-  char text[256];
-  snprintf(text, sizeof text, "%s(i32[3]{%s}) %s", op, key, attributes);
+  char key_text[256];
+  snprintf(key_text, sizeof key_text, "%s(i32[3]{%s}) %s", op, key, attributes);
   op_run r;
   int64_t count = -1;
-  if (op_run_text(&r, text)) {
+  if (op_run_text(&r, key_text)) {
     count = r.out[0].count;
     memcpy(out, r.out[0].data, (size_t)min_i64(count, n) * sizeof *out);
   }

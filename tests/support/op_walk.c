@@ -142,7 +142,7 @@ static void check_decompose(walk *w) {
       .graph = d, .attrs = n->attrs, .n_in = n->n_in, .n_out = n->n_out, .in = n->in, .out = out};
   w->c.op->impl->decompose(&c);
   for (int k = 0; k < w->c.op->n_results; k++) {
-    char name[16];
+    char name[32];
     snprintf(name, sizeof name, "decomposed%d", k);
     sn_output(d, name, out[k]);
   }
@@ -185,7 +185,7 @@ static sn_value build_loss(sn_graph *g, sn_value first, const op_desc *op) {
     sn_type t = sn_value_type(g, y);
     if (!dtype_is_float(t.dtype))
       continue;
-    char name[16];
+    char name[32];
     snprintf(name, sizeof name, "w%d", k);
     sn_value w = sn_input(g, name, t.dtype, t.shape);
     sn_value part = weighted_sum(g, op, y, w);
@@ -261,7 +261,7 @@ static void check_gradients(walk *w) {
       FAIL("%s: grad: %s", w->row->text, sn_graph_message(g));
     } else {
       for (int k = 0; k < n; k++) {
-        char name[16];
+        char name[32];
         snprintf(name, sizeof name, "d%d", k);
         sn_output(g, name, grads[k]);
       }

@@ -23,14 +23,12 @@ static sn_status infer_conv_op(infer_ctx *c) {
   return infer_shape(c, 2, SN_SHAPE(w.dim[0]), "one bias an output channel");
 }
 
-static void add_to_y(double *x, double *w, double *y) { *y += *x * *w; }
-
 static sn_status ref_conv(ref_ctx *c) {
   const attrs_conv *a = ATTRS(conv);
   window win = WINDOW(ref_conv_kernel(&c->in[1]), a);
   ref_conv_bias(&c->out[0], &c->in[2]);
   return ref_conv_walk(c, (conv_tensors){&c->in[0], &c->in[1], &c->out[0]}, &win, a->groups,
-                       add_to_y);
+                       conv_add_to_y);
 }
 
 /* The bias reaches every element of its channel. */

@@ -34,13 +34,11 @@ static sn_status infer_conv_grad_input(infer_ctx *c) {
   return infer_dy(c, 0, x, w, &win, a->groups);
 }
 
-static void add_to_x(double *x, double *w, double *y) { *x += *w * *y; }
-
 static sn_status ref_conv_grad_input(ref_ctx *c) {
   const attrs_conv_grad_input *a = ATTRS(conv_grad_input);
   window win = WINDOW(ref_conv_kernel(&c->in[1]), a);
   return ref_conv_walk(c, (conv_tensors){&c->out[0], &c->in[1], &c->in[0]}, &win, a->groups,
-                       add_to_x);
+                       conv_add_to_x);
 }
 
 static void grad_conv_grad_input(build_ctx *c) {
@@ -79,13 +77,11 @@ static sn_status infer_conv_grad_weight(infer_ctx *c) {
   return infer_dy(c, 1, x, w, &win, a->groups);
 }
 
-static void add_to_w(double *x, double *w, double *y) { *w += *x * *y; }
-
 static sn_status ref_conv_grad_weight(ref_ctx *c) {
   const attrs_conv_grad_weight *a = ATTRS(conv_grad_weight);
   window win = WINDOW(a->kernel, a);
   return ref_conv_walk(c, (conv_tensors){&c->in[0], &c->out[0], &c->in[1]}, &win, a->groups,
-                       add_to_w);
+                       conv_add_to_w);
 }
 
 static void grad_conv_grad_weight(build_ctx *c) {

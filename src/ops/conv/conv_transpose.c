@@ -72,14 +72,12 @@ static sn_status infer_conv_transpose(infer_ctx *c) {
   return infer_shape(c, 2, SN_SHAPE(y->dim[1]), "one bias an output channel");
 }
 
-static void add_to_result(double *y, double *w, double *x) { *y += *x * *w; }
-
 static sn_status ref_conv_transpose(ref_ctx *c) {
   const attrs_conv_transpose *a = ATTRS(conv_transpose);
   window win = WINDOW(ref_conv_kernel(&c->in[1]), a);
   ref_conv_bias(&c->out[0], &c->in[2]);
   return ref_conv_walk(c, (conv_tensors){&c->out[0], &c->in[1], &c->in[0]}, &win, a->groups,
-                       add_to_result);
+                       conv_add_to_x);
 }
 
 /* An output_padding of a whole stride or more (dilation allows it) makes room for more windows than

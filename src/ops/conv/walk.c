@@ -1,6 +1,8 @@
 /* See walk.h. */
 #include "ops/conv/walk.h"
 
+#include "ops/vectors.h"
+
 sn_shape conv_spatial(sn_shape x) {
   sn_shape s = {.rank = x.rank - 2};
   for (int d = 0; d < s.rank; d++)
@@ -57,51 +59,154 @@ sn_status infer_conv(infer_ctx *c, sn_shape x, sn_shape w, const window *win, in
   return SN_OK;
 }
 
-/* One product: image, group, channels within the group, positions. Rows of `index` and `dim` are in
- * this order, so that the walk is one count. */
-enum { AT_N, AT_GROUP, AT_OUT_CHANNEL, AT_IN_CHANNEL, AT_OUT };
+/* --- ref --- */
 
-static double *element(const ref_tensor *t, int64_t a, int64_t b, const int64_t *spatial) {
-  int64_t at = a * t->dim[1] + b;
-  for (int d = 0; d < t->rank - 2; d++)
-    at = at * t->dim[2 + d] + spatial[d];
-  return &t->data[at];
+VECTORS void conv_add_to_y(double *x, int64_t step, double *w, double *y, int64_t n) {
+  double factor = *w;
+  if (step == 1)
+    for (int64_t i = 0; i < n; i++)
+      y[i] += x[i] * factor;
+  else
+    for (int64_t i = 0; i < n; i++)
+      y[i] += x[i * step] * factor;
 }
 
-/* Whether kernel position k of output position o lies in the input; and where. */
-static bool locate(const window *win, const int64_t *o, const int64_t *k, const int64_t *size,
-                   int64_t *position) {
-  for (int d = 0; d < win->kernel.n; d++) {
-    position[d] = window_position(win, d, o[d], k[d]);
-    if (position[d] < 0 || position[d] >= size[d])
-      return false;
+VECTORS void conv_add_to_x(double *x, int64_t step, double *w, double *y, int64_t n) {
+  double factor = *w;
+  if (step == 1)
+    for (int64_t i = 0; i < n; i++)
+      x[i] += y[i] * factor;
+  else
+    for (int64_t i = 0; i < n; i++)
+      x[i * step] += y[i] * factor;
+}
+
+void conv_add_to_w(double *x, int64_t step, double *w, double *y, int64_t n) {
+  double sum = *w;
+  for (int64_t i = 0; i < n; i++)
+    sum += x[i * step] * y[i];
+  *w = sum;
+}
+
+typedef struct conv_axis {
+  int64_t x, y; /* sizes */
+  int64_t kernel, stride, before, dilation;
+} conv_axis;
+
+/* Positions first … end-1 of an axis of y: those whose window has element k inside x. */
+typedef struct span {
+  int64_t first, end;
+} span;
+
+/* Always three axes. In front of what there is stand idle ones: of one position, with a window of 1. */
+typedef struct space {
+  conv_axis axis[MAX_SPATIAL];
+  span *spans; /* of the last axis, one for each k */
+} space;
+
+enum { LAST = MAX_SPATIAL - 1 };
+
+static const conv_axis idle = {1, 1, 1, 1, 0, 1};
+
+/* Its positions in y are those in x, one by one. */
+static bool is_plain(const conv_axis *a) {
+  return a->kernel == 1 && a->stride == 1 && a->before == 0 && a->x == a->y;
+}
+
+static void fill_axes(space *s, conv_tensors t, const window *win) {
+  int n = win->kernel.n;
+  for (int d = 0; d < MAX_SPATIAL; d++)
+    s->axis[d] = idle;
+  for (int d = 0; d < n; d++)
+    s->axis[MAX_SPATIAL - n + d] =
+        (conv_axis){t.x->dim[2 + d],  t.y->dim[2 + d],  win->kernel.v[d],
+                    win->stride.v[d], win->before.v[d], win->dilation.v[d]};
+  /* Plain neighbours are one axis, whose runs are longer. */
+  for (int i = 0; i < LAST && is_plain(&s->axis[LAST]) && is_plain(&s->axis[LAST - 1]); i++) {
+    s->axis[LAST].x *= s->axis[LAST - 1].x;
+    s->axis[LAST].y = s->axis[LAST].x;
+    s->axis[LAST - 1] = s->axis[0];
+    s->axis[0] = idle;
   }
-  return true;
+}
+
+static int64_t axis_position(const conv_axis *a, int64_t o, int64_t k) {
+  return o * a->stride - a->before + k * a->dilation;
+}
+
+static span axis_span(const conv_axis *a, int64_t k) {
+  int64_t at = axis_position(a, 0, k), room = a->x - 1 - at; /* to the last position of x */
+  int64_t first = at < 0 ? (-at - 1) / a->stride + 1 : 0;
+  int64_t end = room < 0 ? 0 : min_i64(room / a->stride + 1, a->y);
+  return (span){first, max_i64(first, end)};
+}
+
+static sn_status space_start(space *s, ref_ctx *c, conv_tensors t, const window *win) {
+  fill_axes(s, t, win);
+  const conv_axis *last = &s->axis[LAST];
+  s->spans = arena_array(c->scratch, (size_t)last->kernel, sizeof *s->spans);
+  if (!s->spans)
+    return SN_ERR_NO_MEMORY;
+  for (int64_t k = 0; k < last->kernel; k++)
+    s->spans[k] = axis_span(last, k);
+  return SN_OK;
+}
+
+/* One row of x with one row of the kernel into one row of y. */
+static void visit_row(const space *s, double *x, double *w, double *y, conv_visit visit) {
+  const conv_axis *a = &s->axis[LAST];
+  for (int64_t k = 0; k < a->kernel; k++) {
+    span run = s->spans[k];
+    if (run.first < run.end)
+      visit(x + axis_position(a, run.first, k), a->stride, w + k, y + run.first,
+            run.end - run.first);
+  }
+}
+
+/* One channel of x with its kernel into one channel of y; `depth` is the axis that is walked here. */
+static void visit_channel(const space *s, int depth, double *x, double *w, double *y,
+                          conv_visit visit) {
+  if (depth == LAST) {
+    visit_row(s, x, w, y, visit);
+    return;
+  }
+  const conv_axis *a = &s->axis[depth];
+  int64_t x_size = 1, w_size = 1, y_size = 1; /* of one position */
+  for (int d = depth + 1; d < MAX_SPATIAL; d++) {
+    x_size *= s->axis[d].x;
+    w_size *= s->axis[d].kernel;
+    y_size *= s->axis[d].y;
+  }
+  for (int64_t o = 0; o < a->y; o++)
+    for (int64_t k = 0; k < a->kernel; k++) {
+      int64_t at = axis_position(a, o, k);
+      if (at >= 0 && at < a->x)
+        visit_channel(s, depth + 1, x + at * x_size, w + k * w_size, y + o * y_size, visit);
+    }
+}
+
+static int64_t channel_size(const ref_tensor *t) {
+  int64_t n = 1;
+  for (int d = 2; d < t->rank; d++)
+    n *= t->dim[d];
+  return n;
 }
 
 sn_status ref_conv_walk(ref_ctx *c, conv_tensors t, const window *win, int64_t groups,
                         conv_visit visit) {
+  space s;
   SN_TRY(ref_fits(c, win, t.x, t.y));
-  int n = win->kernel.n, rank = AT_OUT + 2 * n;
+  SN_TRY(space_start(&s, c, t, win));
   int64_t in_channels = t.w->dim[1], out_channels = t.w->dim[0] / groups;
-  int64_t index[AT_OUT + 2 * MAX_SPATIAL] = {0}, position[MAX_SPATIAL];
-  int64_t dim[AT_OUT + 2 * MAX_SPATIAL] = {t.x->dim[0], groups, out_channels, in_channels};
-  const int64_t *o = &index[AT_OUT], *k = &index[AT_OUT + n];
-  for (int d = 0; d < n; d++) {
-    dim[AT_OUT + d] = t.y->dim[2 + d];
-    dim[AT_OUT + n + d] = win->kernel.v[d];
-  }
-  for (int d = 0; d < rank; d++)
-    if (dim[d] == 0)
-      return SN_OK;
-  do {
-    if (!locate(win, o, k, &t.x->dim[2], position))
-      continue;
-    int64_t in = index[AT_GROUP] * in_channels + index[AT_IN_CHANNEL];
-    int64_t out = index[AT_GROUP] * out_channels + index[AT_OUT_CHANNEL];
-    visit(element(t.x, index[AT_N], in, position), element(t.w, out, index[AT_IN_CHANNEL], k),
-          element(t.y, index[AT_N], out, o));
-  } while (ref_next(index, dim, rank));
+  int64_t x_size = channel_size(t.x), w_size = channel_size(t.w), y_size = channel_size(t.y);
+  for (int64_t n = 0; n < t.x->dim[0]; n++)
+    for (int64_t out = 0; out < t.w->dim[0]; out++)
+      for (int64_t i = 0; i < in_channels; i++) {
+        int64_t in = out / out_channels * in_channels + i;
+        visit_channel(&s, 0, t.x->data + (n * t.x->dim[1] + in) * x_size,
+                      t.w->data + (out * in_channels + i) * w_size,
+                      t.y->data + (n * t.y->dim[1] + out) * y_size, visit);
+      }
   return SN_OK;
 }
 

@@ -20,8 +20,13 @@ sn_status infer_conv(infer_ctx *c, sn_shape x, sn_shape w, const window *win, in
 typedef struct conv_tensors {
   const ref_tensor *x, *w, *y;
 } conv_tensors;
-/* Calls visit once for each product x * w that the definition sums into y. */
-typedef void (*conv_visit)(double *x, double *w, double *y);
+/* A run of products along the last axis: x[i * step] * *w belongs to y[i], for i < n. */
+typedef void (*conv_visit)(double *x, int64_t step, double *w, double *y, int64_t n);
+/* What there is to do with one: y += x * w, x += w * y, w += x * y. */
+void conv_add_to_y(double *x, int64_t step, double *w, double *y, int64_t n);
+void conv_add_to_x(double *x, int64_t step, double *w, double *y, int64_t n);
+void conv_add_to_w(double *x, int64_t step, double *w, double *y, int64_t n);
+/* Calls visit so that each product x * w that the definition sums into y comes once. */
 sn_status ref_conv_walk(ref_ctx *c, conv_tensors t, const window *win, int64_t groups,
                         conv_visit visit) SN_MUST_USE;
 /* y (zeroed) = bias of its channel; nothing without one. */

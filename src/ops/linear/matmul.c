@@ -1,16 +1,7 @@
 /* matmul: [.., M, K] x [.., K, N], leading axes broadcast, either operand transposed. Operands of one
  * float dtype; the result has it too; sums are f32 or better. */
 #include "ops/common.h"
-
-/* The one loop of the reference that training time hangs on is compiled for wider vectors too, where the
- * compiler and the C library can choose at load time. Products and sums are rounded one by one either way
- * (no contraction), so the bits are the same. */
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__OPTIMIZE__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__clang__)
-#define VECTORS __attribute__((target_clones("default", "avx2", "avx512f"), optimize("O3")))
-#else
-#define VECTORS
-#endif
+#include "ops/vectors.h"
 
 static sn_status infer_matmul(infer_ctx *c) {
   const attrs_matmul *at = ATTRS(matmul);
