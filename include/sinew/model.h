@@ -69,7 +69,9 @@ SN_API const sn_model_config *sn_model_get_config(const sn_model *model);
 /* Names of the weights, as entries of a store and as tensors of the files. */
 SN_API size_t sn_model_weight_count(const sn_model *model);
 SN_API const char *const *sn_model_weight_names(const sn_model *model);
-/* Adds the weights to the store: fresh from the seed, or from the folder's safetensors. */
+/* Adds the weights to the store: fresh from the seed, or from the folder's safetensors (where the names may
+ * lack the prefix "model." or "transformer.", as in files of a bare model). Loading changes no entry
+ * unless all tensors are there, fit and could be read. */
 SN_MUST_USE SN_API sn_status sn_model_init(const sn_model *model, sn_store *store, uint64_t seed);
 SN_MUST_USE SN_API sn_status sn_model_load(const sn_model *model, sn_store *store,
                                            const char *folder);
@@ -105,6 +107,8 @@ typedef struct sn_generate_options {
   const char *device;
 } sn_generate_options;
 
+/* The store must hold the weights, which are read anew for each token; the cache and the random key are the
+ * generator's own. */
 SN_MUST_USE SN_API sn_status sn_generator_create(const sn_model *model, sn_store *store,
                                                  const sn_generate_options *options,
                                                  sn_generator **out_generator);

@@ -19,7 +19,7 @@ enum {
   TRAIN_TOKENS = 300000,
   HELDOUT_TOKENS = 12000,
   CONTEXT = 96,
-  BATCH = 3,
+  BATCH = 2,
   CALIBRATION = 6, /* steps before the total is planned */
   FEWEST = 60,
   MOST = 3000,
@@ -98,7 +98,7 @@ static sn_value build_loss(const demo *d, sn_graph *g) {
 }
 
 static sn_schedule schedule(int64_t total) {
-  return (sn_schedule){SN_SCHEDULE_COSINE, 4e-3, 2e-4, 2 * CALIBRATION, total};
+  return (sn_schedule){SN_SCHEDULE_COSINE, 6e-3, 2e-4, 2 * CALIBRATION, total};
 }
 
 static sn_status make_trainer(demo *d) {
@@ -135,7 +135,7 @@ static sn_status make_model(demo *d) {
                        .vocab = stories_vocab_size(),
                        .hidden = 64,
                        .layers = 2,
-                       .heads = 4,
+                       .heads = 2,
                        .max_length = CONTEXT,
                        .activation = SN_ACT_RELU,
                        .tied = true,

@@ -229,27 +229,34 @@ static sn_status add_outputs(run *r) {
   return status == SN_OK ? sn_graph_status(r->graph) : status;
 }
 
-static sn_status run_session(const run *r, sn_session *s) {
-  SN_TRY(sn_workload_write(r->workload, r->graph, SN_WORKLOAD_FULL, s));
-  SN_TRY(sn_session_run(s));
-  const char *path = r->args->dump;
-  FILE *out = path ? fopen(path, "w") : stdout;
-  if (!out)
-    return sn_ctx_fail(r->ctx, SN_ERR_IO, "%s: cannot be written", path);
-  sn_status status = dump(r, s, out);
-  bool written = path ? fclose(out) == 0 : fflush(out) == 0;
-  if (status == SN_OK && !written)
-    return sn_ctx_fail(r->ctx, SN_ERR_IO, "%s: cannot be written", path ? path : "stdout");
+static sn_status run_session(const run *r, FILE *out) {
+  sn_session_options o = {.device = r->args->device};
+  sn_session *s;
+  SN_TRY(sn_session_create(r->graph, r->store, &o, &s));
+  sn_status status = sn_workload_write(r->workload, r->graph, SN_WORKLOAD_FULL, s);
+  if (status == SN_OK)
+    status = sn_session_run(s);
+  if (status == SN_OK)
+    status = dump(r, s, out);
+  sn_session_destroy(s);
   return status;
 }
 
+/* The file is opened first: a step may take a minute, and then it would be a pity. */
 static sn_status run_once(run *r) {
-  sn_session_options o = {.device = r->args->device};
-  sn_session *s;
+  const char *path = r->args->dump;
   SN_TRY(add_outputs(r));
-  SN_TRY(sn_session_create(r->graph, r->store, &o, &s));
-  sn_status status = run_session(r, s);
-  sn_session_destroy(s);
+  FILE *out = path ? fopen(path, "w") : stdout;
+  if (!out)
+    return sn_ctx_fail(r->ctx, SN_ERR_IO, "%s: cannot be written", path);
+  sn_status status = run_session(r, out);
+  bool written = !ferror(out);
+  if (path)
+    written = fclose(out) == 0 && written;
+  else
+    written = fflush(out) == 0 && written;
+  if (status == SN_OK && !written)
+    status = sn_ctx_fail(r->ctx, SN_ERR_IO, "%s: cannot be written", path ? path : "stdout");
   return status;
 }
 

@@ -77,17 +77,12 @@ static sn_status add_local(sn_generator *gen, uint64_t seed) {
 
 static sn_status prepare(sn_generator *gen, const sn_model *model, sn_store *store,
                          const sn_generate_options *o) {
-  sn_status status = sn_graph_create(gen->ctx, &gen->graph);
-  if (status == SN_OK)
-    status = sn_store_create(gen->ctx, &gen->local);
-  if (status == SN_OK)
-    status = build(gen, model, o);
-  if (status == SN_OK)
-    status = add_local(gen, o->seed);
+  SN_TRY(sn_graph_create(gen->ctx, &gen->graph));
+  SN_TRY(sn_store_create(gen->ctx, &gen->local));
+  SN_TRY(build(gen, model, o));
+  SN_TRY(add_local(gen, o->seed));
   sn_session_options session = {.device = o->device, .local = gen->local};
-  if (status == SN_OK)
-    status = sn_session_create(gen->graph, store, &session, &gen->session);
-  return status;
+  return sn_session_create(gen->graph, store, &session, &gen->session);
 }
 
 static sn_status check_options(sn_ctx *ctx, const sn_generate_options *o, int64_t longest) {
@@ -102,9 +97,7 @@ sn_status sn_generator_create(const sn_model *model, sn_store *store,
   const sn_model_config *config = sn_model_get_config(model);
   sn_ctx *ctx = sn_model_ctx(model);
   *out_generator = NULL;
-  sn_status status = check_options(ctx, options, config->max_length);
-  if (status != SN_OK)
-    return status;
+  SN_TRY(check_options(ctx, options, config->max_length));
   sn_generator *gen = sn_ctx_alloc(ctx, sizeof *gen);
   if (!gen)
     return SN_ERR_NO_MEMORY;
@@ -113,7 +106,7 @@ sn_status sn_generator_create(const sn_model *model, sn_store *store,
   gen->vocab = config->vocab;
   gen->recompute = options->recompute;
   gen->ids = sn_ctx_alloc(ctx, (size_t)gen->capacity * sizeof *gen->ids);
-  status = gen->ids ? prepare(gen, model, store, options) : SN_ERR_NO_MEMORY;
+  sn_status status = gen->ids ? prepare(gen, model, store, options) : SN_ERR_NO_MEMORY;
   if (status == SN_OK)
     *out_generator = gen;
   else
@@ -148,30 +141,31 @@ static sn_status append(sn_generator *gen, const int32_t *ids, size_t n) {
 }
 
 /* Writes the inputs for rows from … n-1. */
+static sn_status write_rows(sn_generator *gen, int64_t from, const int32_t *positions) {
+  sn_session *s = gen->session;
+  int32_t start = (int32_t)from, length = (int32_t)gen->n;
+  size_t size = (size_t)(gen->n - from) * sizeof(int32_t);
+  SN_TRY(sn_session_bind(s, "tokens", gen->n - from));
+  SN_TRY(sn_session_write(s, "ids", gen->ids + from, size));
+  SN_TRY(sn_session_write(s, "positions", positions, size));
+  if (!gen->recompute) {
+    SN_TRY(sn_session_write(s, "start", &start, sizeof start));
+    SN_TRY(sn_session_write(s, "kv_length", &length, sizeof length));
+  }
+  if (sn_session_find_input(s, "history") < 0)
+    return SN_OK;
+  SN_TRY(sn_session_bind(s, "seen", gen->n));
+  return sn_session_write(s, "history", gen->ids, (size_t)gen->n * sizeof *gen->ids);
+}
+
 static sn_status feed(sn_generator *gen, int64_t from) {
-  int64_t n = gen->n - from;
-  size_t size = (size_t)n * sizeof(int32_t);
+  size_t size = (size_t)(gen->n - from) * sizeof(int32_t);
   int32_t *positions = sn_ctx_alloc(gen->ctx, size);
   if (!positions)
     return SN_ERR_NO_MEMORY;
-  for (int64_t i = 0; i < n; i++)
-    positions[i] = (int32_t)(from + i);
-  int32_t start = (int32_t)from, length = (int32_t)gen->n;
-  sn_session *s = gen->session;
-  sn_status status = sn_session_bind(s, "tokens", n);
-  if (status == SN_OK)
-    status = sn_session_write(s, "ids", gen->ids + from, size);
-  if (status == SN_OK)
-    status = sn_session_write(s, "positions", positions, size);
-  if (status == SN_OK && !gen->recompute)
-    status = sn_session_write(s, "start", &start, sizeof start);
-  if (status == SN_OK && !gen->recompute)
-    status = sn_session_write(s, "kv_length", &length, sizeof length);
-  if (status == SN_OK && sn_session_find_input(s, "history") >= 0) {
-    status = sn_session_bind(s, "seen", gen->n);
-    if (status == SN_OK)
-      status = sn_session_write(s, "history", gen->ids, (size_t)gen->n * sizeof *gen->ids);
-  }
+  for (int64_t i = from; i < gen->n; i++)
+    positions[i - from] = (int32_t)i;
+  sn_status status = write_rows(gen, from, positions);
   sn_ctx_free(gen->ctx, positions, size);
   return status;
 }
@@ -179,15 +173,13 @@ static sn_status feed(sn_generator *gen, int64_t from) {
 sn_status sn_generator_next(sn_generator *gen, const int32_t *ids, size_t n, int32_t *out_id) {
   int64_t before = gen->n;
   *out_id = -1;
-  sn_status status = append(gen, ids, n);
-  if (status != SN_OK)
-    return status;
+  SN_TRY(append(gen, ids, n));
   if (gen->n == 0)
     return sn_ctx_fail(gen->ctx, SN_ERR_INVALID, "generate: the prompt is empty");
   if (gen->full)
     return sn_ctx_fail(gen->ctx, SN_ERR_INVALID, "generate: the room for %lld ids is used up",
                        (long long)gen->capacity);
-  status = feed(gen, gen->recompute ? 0 : gen->fed);
+  sn_status status = feed(gen, gen->recompute ? 0 : gen->fed);
   if (status == SN_OK)
     status = sn_session_run(gen->session);
   if (status == SN_OK)

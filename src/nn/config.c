@@ -67,7 +67,7 @@ typedef struct word {
 static sn_status read_word(sn_ctx *ctx, const sn_json *o, const char *key, const word *words,
                            size_t n, int *out) {
   const char *name = NULL;
-  TRY(read_text(ctx, o, key, &name));
+  SN_TRY(read_text(ctx, o, key, &name));
   if (!name)
     return SN_OK;
   for (size_t i = 0; i < n; i++)
@@ -80,12 +80,11 @@ static sn_status read_word(sn_ctx *ctx, const sn_json *o, const char *key, const
 
 static sn_status read_activation(sn_ctx *ctx, const sn_json *o, const char *key,
                                  sn_activation *out) {
-  static const word words[] = {
-      {"silu", SN_ACT_SILU},          {"swish", SN_ACT_SILU},
-      {"gelu", SN_ACT_GELU},          {"gelu_new", SN_ACT_GELU_TANH},
-      {"relu", SN_ACT_RELU},          {"gelu_pytorch_tanh", SN_ACT_GELU_TANH}};
+  static const word words[] = {{"silu", SN_ACT_SILU}, {"swish", SN_ACT_SILU},
+                               {"gelu", SN_ACT_GELU}, {"gelu_new", SN_ACT_GELU_TANH},
+                               {"relu", SN_ACT_RELU}, {"gelu_pytorch_tanh", SN_ACT_GELU_TANH}};
   int value = (int)*out;
-  TRY(read_word(ctx, o, key, words, COUNT(words), &value));
+  SN_TRY(read_word(ctx, o, key, words, COUNT(words), &value));
   *out = (sn_activation)value;
   return SN_OK;
 }
@@ -109,13 +108,14 @@ static sn_status read_yarn(sn_ctx *ctx, const sn_json *p, sn_rope_options *r) {
   bool truncate = true;
   r->low = 1;
   r->high = 32;
-  TRY(read_number(ctx, p, "beta_slow", &r->low));
-  TRY(read_number(ctx, p, "beta_fast", &r->high));
-  TRY(read_number(ctx, p, "mscale", &scale));
-  TRY(read_number(ctx, p, "mscale_all_dim", &all));
-  TRY(read_flag(ctx, p, "truncate", &truncate));
+  SN_TRY(read_number(ctx, p, "beta_slow", &r->low));
+  SN_TRY(read_number(ctx, p, "beta_fast", &r->high));
+  SN_TRY(read_number(ctx, p, "mscale", &scale));
+  SN_TRY(read_number(ctx, p, "mscale_all_dim", &all));
+  SN_TRY(read_flag(ctx, p, "truncate", &truncate));
   if (!truncate)
-    return sn_ctx_fail(ctx, SN_ERR_UNSUPPORTED, "config: yarn without \"truncate\" is not supported");
+    return sn_ctx_fail(ctx, SN_ERR_UNSUPPORTED,
+                       "config: yarn without \"truncate\" is not supported");
   if (r->attention_factor == 0 && scale != 0 && all != 0)
     r->attention_factor = yarn_magnitude(r->factor, scale) / yarn_magnitude(r->factor, all);
   return SN_OK;
@@ -124,29 +124,31 @@ static sn_status read_yarn(sn_ctx *ctx, const sn_json *p, sn_rope_options *r) {
 static sn_status read_llama3(sn_ctx *ctx, const sn_json *p, sn_rope_options *r) {
   static const char *const keys[] = {"low_freq_factor", "high_freq_factor",
                                      "original_max_position_embeddings"};
-  TRY(require_keys(ctx, p, keys, COUNT(keys)));
-  TRY(read_number(ctx, p, keys[0], &r->low));
+  SN_TRY(require_keys(ctx, p, keys, COUNT(keys)));
+  SN_TRY(read_number(ctx, p, keys[0], &r->low));
   return read_number(ctx, p, keys[1], &r->high);
 }
 
 static sn_status read_scaling(sn_ctx *ctx, const sn_json *p, sn_model_config *c) {
-  static const word words[] = {{"default", SN_ROPE_DEFAULT}, {"linear", SN_ROPE_LINEAR},
-                               {"dynamic", SN_ROPE_DYNAMIC}, {"llama3", SN_ROPE_LLAMA3},
+  static const word words[] = {{"default", SN_ROPE_DEFAULT},
+                               {"linear", SN_ROPE_LINEAR},
+                               {"dynamic", SN_ROPE_DYNAMIC},
+                               {"llama3", SN_ROPE_LLAMA3},
                                {"yarn", SN_ROPE_YARN}};
   sn_rope_options *r = &c->rope;
   int kind = SN_ROPE_DEFAULT;
-  TRY(read_word(ctx, p, get(p, "rope_type") ? "rope_type" : "type", words, COUNT(words), &kind));
+  SN_TRY(read_word(ctx, p, get(p, "rope_type") ? "rope_type" : "type", words, COUNT(words), &kind));
   r->scaling = (sn_rope_scaling)kind;
   r->original_length = c->max_length;
-  TRY(read_size(ctx, p, "original_max_position_embeddings", &r->original_length));
+  SN_TRY(read_size(ctx, p, "original_max_position_embeddings", &r->original_length));
   if (kind == SN_ROPE_YARN) /* unless the file says it */
     r->factor = (double)c->max_length / (double)r->original_length;
   else if (kind != SN_ROPE_DEFAULT)
-    TRY(require_keys(ctx, p, &(const char *){"factor"}, 1));
-  TRY(read_number(ctx, p, "factor", &r->factor));
+    SN_TRY(require_keys(ctx, p, &(const char *){"factor"}, 1));
+  SN_TRY(read_number(ctx, p, "factor", &r->factor));
   if (!(r->factor > 0))
     return sn_ctx_fail(ctx, SN_ERR_FORMAT, "config: \"factor\" must be above 0, got %g", r->factor);
-  TRY(read_number(ctx, p, "attention_factor", &r->attention_factor));
+  SN_TRY(read_number(ctx, p, "attention_factor", &r->attention_factor));
   if (kind == SN_ROPE_YARN)
     return read_yarn(ctx, p, r);
   return kind == SN_ROPE_LLAMA3 ? read_llama3(ctx, p, r) : SN_OK;
@@ -157,14 +159,14 @@ static sn_status read_rope(sn_ctx *ctx, const sn_json *o, sn_model_config *c) {
   const char *key = get(o, "rope_parameters") ? "rope_parameters" : "rope_scaling";
   const sn_json *p = get(o, key);
   double partial = 1;
-  TRY(read_number(ctx, o, "rope_theta", &c->rope.base));
-  TRY(read_number(ctx, o, "partial_rotary_factor", &partial));
+  SN_TRY(read_number(ctx, o, "rope_theta", &c->rope.base));
+  SN_TRY(read_number(ctx, o, "partial_rotary_factor", &partial));
   if (p && sn_json_type(p) != SN_JSON_OBJECT)
     return bad_type(ctx, key, "an object", p);
   if (p) {
-    TRY(read_number(ctx, p, "rope_theta", &c->rope.base));
-    TRY(read_number(ctx, p, "partial_rotary_factor", &partial));
-    TRY(read_scaling(ctx, p, c));
+    SN_TRY(read_number(ctx, p, "rope_theta", &c->rope.base));
+    SN_TRY(read_number(ctx, p, "partial_rotary_factor", &partial));
+    SN_TRY(read_scaling(ctx, p, c));
   }
   if (!(c->rope.base > 0))
     return sn_ctx_fail(ctx, SN_ERR_FORMAT, "config: \"rope_theta\" must be above 0, got %g",
@@ -200,7 +202,8 @@ static sn_status read_layer_types(sn_ctx *ctx, const sn_json *types, sn_model_co
   if (sn_json_type(types) != SN_JSON_ARRAY)
     return bad_type(ctx, "layer_types", "an array", types);
   if ((int64_t)sn_json_size(types) != c->layers)
-    return sn_ctx_fail(ctx, SN_ERR_FORMAT, "config: \"layer_types\" lists %zu layers, there are %lld",
+    return sn_ctx_fail(ctx, SN_ERR_FORMAT,
+                       "config: \"layer_types\" lists %zu layers, there are %lld",
                        sn_json_size(types), (long long)c->layers);
   for (size_t i = 0; i < sn_json_size(types); i++) {
     const char *kind = sn_json_string(sn_json_at(types, i), NULL);
@@ -219,10 +222,10 @@ static sn_status read_windows(sn_ctx *ctx, const sn_json *o, const kin *k, sn_mo
   const sn_json *types = get(o, "layer_types");
   bool use = k->windows == ALL_LAYERS;
   int64_t from = k->windows == LATER_LAYERS ? 28 : 0;
-  TRY(read_size(ctx, o, "sliding_window", &c->window));
+  SN_TRY(read_size(ctx, o, "sliding_window", &c->window));
   if (k->windows == LATER_LAYERS) {
-    TRY(read_flag(ctx, o, "use_sliding_window", &use));
-    TRY(read_int(ctx, o, "max_window_layers", 0, NN_LARGEST, &from));
+    SN_TRY(read_flag(ctx, o, "use_sliding_window", &use));
+    SN_TRY(read_int(ctx, o, "max_window_layers", 0, NN_LARGEST, &from));
   }
   if (types)
     return read_layer_types(ctx, types, c);
@@ -239,26 +242,26 @@ static sn_status read_llama(sn_ctx *ctx, const sn_json *o, const kin *k, sn_mode
   c->max_length = 2048;
   c->rope = (sn_rope_options){.base = 10000, .factor = 1};
   c->norm_eps = 1e-6;
-  TRY(require_keys(ctx, o, keys, COUNT(keys)));
-  TRY(read_size(ctx, o, keys[0], &c->vocab));
-  TRY(read_size(ctx, o, keys[1], &c->hidden));
-  TRY(read_int(ctx, o, keys[2], 0, SN_MAX_LAYERS, &c->layers));
-  TRY(read_size(ctx, o, keys[3], &c->heads));
-  TRY(read_size(ctx, o, keys[4], &c->inner));
-  TRY(read_size(ctx, o, "num_key_value_heads", &c->kv_heads));
+  SN_TRY(require_keys(ctx, o, keys, COUNT(keys)));
+  SN_TRY(read_size(ctx, o, keys[0], &c->vocab));
+  SN_TRY(read_size(ctx, o, keys[1], &c->hidden));
+  SN_TRY(read_int(ctx, o, keys[2], 0, SN_MAX_LAYERS, &c->layers));
+  SN_TRY(read_size(ctx, o, keys[3], &c->heads));
+  SN_TRY(read_size(ctx, o, keys[4], &c->inner));
+  SN_TRY(read_size(ctx, o, "num_key_value_heads", &c->kv_heads));
   c->head_size = c->hidden / c->heads;
-  TRY(read_size(ctx, o, "head_dim", &c->head_size));
-  TRY(read_size(ctx, o, "max_position_embeddings", &c->max_length));
-  TRY(read_number(ctx, o, "rms_norm_eps", &c->norm_eps));
-  TRY(read_activation(ctx, o, "hidden_act", &c->activation));
+  SN_TRY(read_size(ctx, o, "head_dim", &c->head_size));
+  SN_TRY(read_size(ctx, o, "max_position_embeddings", &c->max_length));
+  SN_TRY(read_number(ctx, o, "rms_norm_eps", &c->norm_eps));
+  SN_TRY(read_activation(ctx, o, "hidden_act", &c->activation));
   if (k->bias_key)
-    TRY(read_flag(ctx, o, "attention_bias", &bias));
+    SN_TRY(read_flag(ctx, o, "attention_bias", &bias));
   if (k->mlp_bias_key)
-    TRY(read_flag(ctx, o, "mlp_bias", &c->mlp_bias));
+    SN_TRY(read_flag(ctx, o, "mlp_bias", &c->mlp_bias));
   c->qkv_bias = bias || k->qkv_bias;
   c->out_bias = bias;
   c->qk_norm = k->qk_norm;
-  TRY(read_rope(ctx, o, c));
+  SN_TRY(read_rope(ctx, o, c));
   return read_windows(ctx, o, k, c);
 }
 
@@ -270,17 +273,17 @@ static sn_status read_gpt2(sn_ctx *ctx, const sn_json *o, sn_model_config *c) {
   c->max_length = 1024;
   c->norm_eps = 1e-5;
   c->tied = true;
-  TRY(require_keys(ctx, o, keys, COUNT(keys)));
-  TRY(read_size(ctx, o, keys[0], &c->vocab));
-  TRY(read_size(ctx, o, keys[1], &c->hidden));
-  TRY(read_int(ctx, o, keys[2], 0, SN_MAX_LAYERS, &c->layers));
-  TRY(read_size(ctx, o, keys[3], &c->heads));
-  TRY(read_size(ctx, o, "n_inner", &c->inner));
-  TRY(read_size(ctx, o, "n_positions", &c->max_length));
-  TRY(read_number(ctx, o, "layer_norm_epsilon", &c->norm_eps));
-  TRY(read_activation(ctx, o, "activation_function", &c->activation));
-  TRY(read_flag(ctx, o, "scale_attn_by_inverse_layer_idx", &by_layer));
-  TRY(read_flag(ctx, o, "scale_attn_weights", &weights));
+  SN_TRY(require_keys(ctx, o, keys, COUNT(keys)));
+  SN_TRY(read_size(ctx, o, keys[0], &c->vocab));
+  SN_TRY(read_size(ctx, o, keys[1], &c->hidden));
+  SN_TRY(read_int(ctx, o, keys[2], 0, SN_MAX_LAYERS, &c->layers));
+  SN_TRY(read_size(ctx, o, keys[3], &c->heads));
+  SN_TRY(read_size(ctx, o, "n_inner", &c->inner));
+  SN_TRY(read_size(ctx, o, "n_positions", &c->max_length));
+  SN_TRY(read_number(ctx, o, "layer_norm_epsilon", &c->norm_eps));
+  SN_TRY(read_activation(ctx, o, "activation_function", &c->activation));
+  SN_TRY(read_flag(ctx, o, "scale_attn_by_inverse_layer_idx", &by_layer));
+  SN_TRY(read_flag(ctx, o, "scale_attn_weights", &weights));
   if (by_layer || !weights)
     return sn_ctx_fail(ctx, SN_ERR_UNSUPPORTED,
                        "config: GPT-2 with unusual attention scaling is not supported");
@@ -289,7 +292,7 @@ static sn_status read_gpt2(sn_ctx *ctx, const sn_json *o, sn_model_config *c) {
 
 static sn_status read_family(sn_ctx *ctx, const sn_json *o, sn_model_config *c) {
   const char *type = NULL;
-  TRY(read_text(ctx, o, "model_type", &type));
+  SN_TRY(read_text(ctx, o, "model_type", &type));
   if (!type)
     return sn_ctx_fail(ctx, SN_ERR_FORMAT, "config: \"model_type\" is missing");
   for (size_t i = 0; i < COUNT(llamas); i++)
@@ -305,7 +308,7 @@ static sn_status read_family(sn_ctx *ctx, const sn_json *o, sn_model_config *c) 
 /* `dtype` (new) or `torch_dtype` (old). */
 static sn_status read_file_dtype(sn_ctx *ctx, const sn_json *o, sn_dtype *out) {
   const char *name = "float32";
-  TRY(read_text(ctx, o, get(o, "dtype") ? "dtype" : "torch_dtype", &name));
+  SN_TRY(read_text(ctx, o, get(o, "dtype") ? "dtype" : "torch_dtype", &name));
   *out = strcmp(name, "bfloat16") == 0 ? SN_BF16 : strcmp(name, "float16") == 0 ? SN_F16 : SN_F32;
   return SN_OK;
 }
@@ -315,15 +318,15 @@ sn_status nn_config_read(sn_ctx *ctx, const sn_json *o, sn_model_config *c) {
   if (sn_json_type(o) != SN_JSON_OBJECT)
     return sn_ctx_fail(ctx, SN_ERR_FORMAT, "config: expected an object, got %s",
                        sn_json_type_name(sn_json_type(o)));
-  TRY(read_family(ctx, o, c));
-  TRY(read_file_dtype(ctx, o, &c->file_dtype));
-  TRY(read_flag(ctx, o, "tie_word_embeddings", &c->tied));
-  TRY(read_number(ctx, o, "initializer_range", &c->init_scale));
-  TRY(read_int(ctx, o, "bos_token_id", -1, NN_LARGEST, &c->bos));
+  SN_TRY(read_family(ctx, o, c));
+  SN_TRY(read_file_dtype(ctx, o, &c->file_dtype));
+  SN_TRY(read_flag(ctx, o, "tie_word_embeddings", &c->tied));
+  SN_TRY(read_number(ctx, o, "initializer_range", &c->init_scale));
+  SN_TRY(read_int(ctx, o, "bos_token_id", -1, NN_LARGEST, &c->bos));
   /* Some files list several end tokens; those are for chat, and the first serves here. */
   const sn_json *eos = get(o, "eos_token_id");
   if (sn_json_type(eos) != SN_JSON_ARRAY)
-    TRY(read_int(ctx, o, "eos_token_id", -1, NN_LARGEST, &c->eos));
+    SN_TRY(read_int(ctx, o, "eos_token_id", -1, NN_LARGEST, &c->eos));
   else if (!sn_json_int(sn_json_at(eos, 0), &c->eos) || c->eos < 0 || c->eos > NN_LARGEST)
     return bad_type(ctx, "eos_token_id", "a token or a list of them", eos);
   return nn_config_finish(ctx, c);

@@ -29,8 +29,8 @@ static sn_value attention(const nn_build *b, sn_value x, const char *prefix, int
   int64_t h = c->hidden;
   sn_value qkv = linear(b, x, prefix, "attn.c_attn", h, 3 * h), part[3];
   for (int i = 0; i < 3; i++)
-    part[i] = nn_split_heads(b, sn_slice(b->g, qkv, 2, i * h, (i + 1) * h, 1), c->heads,
-                             c->head_size);
+    part[i] =
+        nn_split_heads(b, sn_slice(b->g, qkv, 2, i * h, (i + 1) * h, 1), c->heads, c->head_size);
   sn_value y = nn_attend(b, layer, part[0], part[1], part[2]);
   return linear(b, nn_join_heads(b, y), prefix, "attn.c_proj", h, h);
 }
@@ -59,8 +59,8 @@ sn_value nn_gpt2(const nn_build *b) {
       nn_weight(b, prefix, "wte.weight", SN_SHAPE(c->vocab, c->hidden), SN_INIT_NORMAL);
   sn_value places =
       nn_weight(b, prefix, "wpe.weight", SN_SHAPE(c->max_length, c->hidden), SN_INIT_NORMAL);
-  sn_value x = sn_add(b->g, sn_gather(b->g, words, b->in->ids),
-                      sn_gather(b->g, places, b->in->positions));
+  sn_value x =
+      sn_add(b->g, sn_gather(b->g, words, b->in->ids), sn_gather(b->g, places, b->in->positions));
   x = nn_dropout(b, x);
   for (int64_t i = 0; i < c->layers; i++)
     x = layer(b, x, i);

@@ -13,7 +13,8 @@ static sn_value norm(const nn_build *b, sn_value x, const char *prefix, const ch
 static sn_value rotate(const nn_build *b, sn_value x) {
   const sn_rope_options *r = &b->config->rope;
   return sn_rope(b->g, x, b->in->positions, 2, b->config->rotary, r->base, SN_ROPE_HALF, r->scaling,
-                 r->factor, r->low, r->high, r->original_length, r->attention_factor, false, r->rounding);
+                 r->factor, r->low, r->high, r->original_length, r->attention_factor, false,
+                 r->rounding);
 }
 
 static sn_value attention(const nn_build *b, sn_value x, const char *prefix, int64_t layer) {

@@ -36,7 +36,8 @@ static const sn_safetensors_tensor *find(const sn_safetensors *file, const char 
 static const char *shape_text(const sn_shape *s, char *out, size_t size) {
   size_t used = (size_t)snprintf(out, size, "[");
   for (int d = 0; d < s->rank && used < size; d++)
-    used += (size_t)snprintf(out + used, size - used, "%s%lld", d ? ", " : "", (long long)s->dim[d]);
+    used +=
+        (size_t)snprintf(out + used, size - used, "%s%lld", d ? ", " : "", (long long)s->dim[d]);
   if (used < size)
     snprintf(out + used, size - used, "]");
   return out;
@@ -55,7 +56,7 @@ static sn_status check_entry(const loading *l, const weight *w) {
   sn_entry e;
   if (!sn_store_has(l->store, w->name))
     return SN_OK;
-  TRY(sn_store_find(l->store, w->name, &e));
+  SN_TRY(sn_store_find(l->store, w->name, &e));
   if (e.type.dtype == w->type.dtype && shape_equal(&e.type.shape, &w->type.shape))
     return SN_OK;
   return sn_ctx_fail(l->ctx, SN_ERR_INVALID, "entry \"%s\": expected %s%s, the store has %s%s",
@@ -82,13 +83,13 @@ static size_t bytes_of(const weight *w) { return (size_t)w->count * sn_dtype_siz
 
 static sn_status read_weights(loading *l) {
   for (size_t i = 0; i < l->n; i++)
-    TRY(locate(l, &l->weights[i]));
+    SN_TRY(locate(l, &l->weights[i]));
   for (size_t i = 0; i < l->n; i++) {
     weight *w = &l->weights[i];
     w->data = sn_ctx_alloc(l->ctx, bytes_of(w));
     if (!w->data)
       return SN_ERR_NO_MEMORY;
-    TRY(sn_safetensors_read(l->file, w->tensor, w->type.dtype, w->data, w->count));
+    SN_TRY(sn_safetensors_read(l->file, w->tensor, w->type.dtype, w->data, w->count));
   }
   return SN_OK;
 }
@@ -97,9 +98,9 @@ static sn_status fill_store(const loading *l) {
   for (size_t i = 0; i < l->n; i++) {
     const weight *w = &l->weights[i];
     if (sn_store_has(l->store, w->name))
-      TRY(sn_store_write(l->store, w->name, w->data, bytes_of(w)));
+      SN_TRY(sn_store_write(l->store, w->name, w->data, bytes_of(w)));
     else
-      TRY(sn_store_add(l->store, w->name, w->type, w->data));
+      SN_TRY(sn_store_add(l->store, w->name, w->type, w->data));
   }
   return SN_OK;
 }
@@ -107,8 +108,9 @@ static sn_status fill_store(const loading *l) {
 /* g: a graph whose states are the weights. */
 static sn_status load(loading *l, const sn_graph *g, const sn_value *states) {
   for (size_t i = 0; i < l->n; i++)
-    l->weights[i] = (weight){.name = sn_value_name(g, states[i]), .type = sn_value_type(g, states[i])};
-  TRY(read_weights(l));
+    l->weights[i] =
+        (weight){.name = sn_value_name(g, states[i]), .type = sn_value_type(g, states[i])};
+  SN_TRY(read_weights(l));
   return fill_store(l);
 }
 

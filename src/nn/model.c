@@ -28,14 +28,12 @@ void sn_model_destroy(sn_model *m) {
 
 /* A graph of the model for one row of one id: what it reads is what it weighs. */
 static sn_status weight_graph(const sn_model *m, sn_graph **out) {
-  sn_status status = sn_graph_create(m->ctx, out);
-  if (status != SN_OK)
-    return status;
+  SN_TRY(sn_graph_create(m->ctx, out));
   sn_value ids = sn_input(*out, "ids", SN_I32, SN_SHAPE(1, 1));
   sn_value positions = sn_input(*out, "positions", SN_I32, SN_SHAPE(1));
   sn_output(*out, "logits",
             sn_model_logits(m, *out, &(sn_model_inputs){.ids = ids, .positions = positions}));
-  status = sn_graph_status(*out);
+  sn_status status = sn_graph_status(*out);
   if (status != SN_OK) {
     sn_graph_destroy(*out);
     *out = NULL;
@@ -56,9 +54,8 @@ static sn_status copy_names(sn_model *m, const sn_graph *g, const sn_value *stat
 
 static sn_status collect_names(sn_model *m) {
   sn_graph *g;
-  sn_status status = weight_graph(m, &g);
-  if (status != SN_OK)
-    return status;
+  sn_status status = SN_OK;
+  SN_TRY(weight_graph(m, &g));
   size_t n = (size_t)sn_graph_states(g, NULL, 0);
   sn_value *states = sn_ctx_alloc(m->ctx, n * sizeof *states);
   m->names = sn_ctx_alloc(m->ctx, n * sizeof *m->names);
@@ -101,11 +98,9 @@ sn_status sn_model_open(sn_ctx *ctx, const char *folder, sn_model **out_model) {
   int n = snprintf(path, sizeof path, "%s/config.json", folder);
   if (n < 0 || (size_t)n >= sizeof path)
     return sn_ctx_fail(ctx, SN_ERR_INVALID, "model: the path is too long");
-  sn_status status = sn_json_parse_file(ctx, path, &doc);
-  if (status != SN_OK)
-    return status;
+  SN_TRY(sn_json_parse_file(ctx, path, &doc));
   config = sn_ctx_alloc(ctx, sizeof *config);
-  status = config ? nn_config_read(ctx, sn_json_root(doc), config) : SN_ERR_NO_MEMORY;
+  sn_status status = config ? nn_config_read(ctx, sn_json_root(doc), config) : SN_ERR_NO_MEMORY;
   if (status == SN_OK)
     status = sn_model_create(ctx, config, out_model);
   sn_ctx_free(ctx, config, sizeof *config);
@@ -122,18 +117,16 @@ const char *const *sn_model_weight_names(const sn_model *m) {
 
 sn_status sn_model_init(const sn_model *m, sn_store *store, uint64_t seed) {
   sn_graph *g;
-  sn_status status = weight_graph(m, &g);
-  if (status == SN_OK) {
-    status = sn_store_init(store, g, seed);
-    sn_graph_destroy(g);
-  }
+  SN_TRY(weight_graph(m, &g));
+  sn_status status = sn_store_init(store, g, seed);
+  sn_graph_destroy(g);
   return status;
 }
 
 sn_status sn_model_load(const sn_model *m, sn_store *store, const char *folder) {
   sn_safetensors *file;
   sn_graph *g;
-  TRY(sn_safetensors_open_model(m->ctx, folder, &file));
+  SN_TRY(sn_safetensors_open_model(m->ctx, folder, &file));
   sn_status status = weight_graph(m, &g);
   if (status == SN_OK) {
     status = nn_load(m->ctx, store, file, g);

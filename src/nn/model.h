@@ -23,13 +23,6 @@ typedef struct nn_build {
 /* The largest size of any kind that a model may have. */
 enum { NN_LARGEST = 1 << 24 };
 
-#define TRY(x)               \
-  do {                       \
-    sn_status status_ = (x); \
-    if (status_ != SN_OK)    \
-      return status_;        \
-  } while (0)
-
 /* config.json to config; messages through ctx. */
 sn_status nn_config_read(sn_ctx *ctx, const sn_json *json, sn_model_config *out) SN_MUST_USE;
 /* Fills defaults and checks that sizes fit together. */

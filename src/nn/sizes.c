@@ -17,30 +17,31 @@ static sn_status fraction(sn_ctx *ctx, bool holds, const char *what, double got)
 
 static sn_status finish_heads(sn_ctx *ctx, sn_model_config *c) {
   c->kv_heads = c->kv_heads ? c->kv_heads : c->heads;
-  TRY(within(ctx, "heads", c->heads, 1, NN_LARGEST));
-  TRY(within(ctx, "KV heads", c->kv_heads, 1, c->heads));
+  SN_TRY(within(ctx, "heads", c->heads, 1, NN_LARGEST));
+  SN_TRY(within(ctx, "KV heads", c->kv_heads, 1, c->heads));
   if (c->heads % c->kv_heads != 0)
     return sn_ctx_fail(ctx, SN_ERR_INVALID, "model: %lld heads are not a multiple of %lld KV heads",
                        (long long)c->heads, (long long)c->kv_heads);
   if (c->head_size == 0 && c->hidden % c->heads != 0)
-    return sn_ctx_fail(ctx, SN_ERR_INVALID, "model: hidden size %lld is not a multiple of %lld heads",
+    return sn_ctx_fail(ctx, SN_ERR_INVALID,
+                       "model: hidden size %lld is not a multiple of %lld heads",
                        (long long)c->hidden, (long long)c->heads);
   c->head_size = c->head_size ? c->head_size : c->hidden / c->heads;
-  TRY(within(ctx, "head size", c->head_size, 1, NN_LARGEST));
+  SN_TRY(within(ctx, "head size", c->head_size, 1, NN_LARGEST));
   if (c->family != SN_MODEL_GPT2)
     return SN_OK;
   if (c->heads * c->head_size != c->hidden || c->kv_heads != c->heads)
-    return sn_ctx_fail(ctx, SN_ERR_INVALID,
-                       "model: GPT-2 needs hidden size = heads times head size and as many KV heads, "
-                       "got %lld, %lld times %lld and %lld",
-                       (long long)c->hidden, (long long)c->heads, (long long)c->head_size,
-                       (long long)c->kv_heads);
+    return sn_ctx_fail(
+        ctx, SN_ERR_INVALID,
+        "model: GPT-2 needs hidden size = heads times head size and as many KV heads, "
+        "got %lld, %lld times %lld and %lld",
+        (long long)c->hidden, (long long)c->heads, (long long)c->head_size, (long long)c->kv_heads);
   return SN_OK;
 }
 
 static sn_status finish_positions(sn_ctx *ctx, sn_model_config *c) {
-  TRY(within(ctx, "longest sequence", c->max_length, 1, NN_LARGEST));
-  TRY(within(ctx, "window", c->window, 0, NN_LARGEST));
+  SN_TRY(within(ctx, "longest sequence", c->max_length, 1, NN_LARGEST));
+  SN_TRY(within(ctx, "window", c->window, 0, NN_LARGEST));
   for (int64_t i = 0; i < c->layers; i++)
     if (c->sliding[i] && c->window == 0)
       return sn_ctx_fail(ctx, SN_ERR_INVALID, "model: layer %lld slides, but there is no window",
@@ -51,28 +52,29 @@ static sn_status finish_positions(sn_ctx *ctx, sn_model_config *c) {
   c->rope.base = c->rope.base != 0 ? c->rope.base : 10000;
   c->rope.factor = c->rope.factor != 0 ? c->rope.factor : 1;
   c->rope.rounding = c->rope.rounding != SN_NO_DTYPE ? c->rope.rounding : SN_F32;
-  TRY(within(ctx, "rotary part of the head", c->rotary, 1, c->head_size));
+  SN_TRY(within(ctx, "rotary part of the head", c->rotary, 1, c->head_size));
   if (c->rotary % 2 != 0)
-    return sn_ctx_fail(ctx, SN_ERR_INVALID, "model: the rotary part of the head must be even, got %lld",
+    return sn_ctx_fail(ctx, SN_ERR_INVALID,
+                       "model: the rotary part of the head must be even, got %lld",
                        (long long)c->rotary);
   return SN_OK; /* sn_rope checks the rest */
 }
 
 sn_status nn_config_finish(sn_ctx *ctx, sn_model_config *c) {
-  TRY(within(ctx, "family", (int64_t)c->family, 0, SN_MODEL_GPT2));
-  TRY(within(ctx, "activation", (int64_t)c->activation, 0, SN_ACT_RELU));
-  TRY(within(ctx, "vocabulary", c->vocab, 1, NN_LARGEST));
-  TRY(within(ctx, "hidden size", c->hidden, 1, NN_LARGEST));
-  TRY(within(ctx, "layers", c->layers, 0, SN_MAX_LAYERS));
+  SN_TRY(within(ctx, "family", (int64_t)c->family, 0, SN_MODEL_GPT2));
+  SN_TRY(within(ctx, "activation", (int64_t)c->activation, 0, SN_ACT_RELU));
+  SN_TRY(within(ctx, "vocabulary", c->vocab, 1, NN_LARGEST));
+  SN_TRY(within(ctx, "hidden size", c->hidden, 1, NN_LARGEST));
+  SN_TRY(within(ctx, "layers", c->layers, 0, SN_MAX_LAYERS));
   c->inner = c->inner ? c->inner : 4 * c->hidden;
-  TRY(within(ctx, "inner size", c->inner, 1, 4 * (int64_t)NN_LARGEST));
-  TRY(finish_heads(ctx, c));
-  TRY(finish_positions(ctx, c));
+  SN_TRY(within(ctx, "inner size", c->inner, 1, 4 * (int64_t)NN_LARGEST));
+  SN_TRY(finish_heads(ctx, c));
+  SN_TRY(finish_positions(ctx, c));
   c->norm_eps = c->norm_eps != 0 ? c->norm_eps : 1e-5;
   c->init_scale = c->init_scale != 0 ? c->init_scale : 0.02;
-  TRY(fraction(ctx, c->norm_eps > 0 && isfinite(c->norm_eps), "the norms' epsilon must be above 0",
-               c->norm_eps));
-  TRY(fraction(ctx, c->init_scale > 0 && isfinite(c->init_scale),
-               "the scale of fresh weights must be above 0", c->init_scale));
+  SN_TRY(fraction(ctx, c->norm_eps > 0 && isfinite(c->norm_eps),
+                  "the norms' epsilon must be above 0", c->norm_eps));
+  SN_TRY(fraction(ctx, c->init_scale > 0 && isfinite(c->init_scale),
+                  "the scale of fresh weights must be above 0", c->init_scale));
   return fraction(ctx, c->dropout >= 0 && c->dropout < 1, "dropout must lie in [0, 1)", c->dropout);
 }

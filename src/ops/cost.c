@@ -82,16 +82,26 @@ static double work_pool(const call *c) {
   return n;
 }
 
-#define LEAF            {OP_KIND_LEAF, 0, false, NULL}
-#define FILL            {OP_KIND_FILL, 0, false, NULL}
-#define VIEW            {OP_KIND_VIEW, 0, false, NULL}
-#define MOVE            {OP_KIND_MOVE, 1, false, NULL}
-#define UNARY(flops)    {OP_KIND_UNARY, flops, false, NULL}
-#define BINARY(flops)   {OP_KIND_BINARY, flops, false, NULL}
-#define COMMUTES(flops) {OP_KIND_BINARY, flops, true, NULL}
-#define POINT(flops)    {OP_KIND_POINTWISE, flops, false, NULL}
-#define STEP(flops)     {OP_KIND_OTHER, flops, false, NULL}
-#define WORK(function)  {OP_KIND_OTHER, 0, false, function}
+#define LEAF \
+  { OP_KIND_LEAF, 0, false, NULL }
+#define FILL \
+  { OP_KIND_FILL, 0, false, NULL }
+#define VIEW \
+  { OP_KIND_VIEW, 0, false, NULL }
+#define MOVE \
+  { OP_KIND_MOVE, 1, false, NULL }
+#define UNARY(flops) \
+  { OP_KIND_UNARY, flops, false, NULL }
+#define BINARY(flops) \
+  { OP_KIND_BINARY, flops, false, NULL }
+#define COMMUTES(flops) \
+  { OP_KIND_BINARY, flops, true, NULL }
+#define POINT(flops) \
+  { OP_KIND_POINTWISE, flops, false, NULL }
+#define STEP(flops) \
+  { OP_KIND_OTHER, flops, false, NULL }
+#define WORK(function) \
+  { OP_KIND_OTHER, 0, false, function }
 
 /* clang-format off */
 static const row rows[OP_COUNT] = {
@@ -139,8 +149,8 @@ static const row *row_of(int op) {
 op_kind op_kind_of(int op) { return (op_kind)row_of(op)->kind; }
 bool op_commutes(int op) { return row_of(op)->commutes; }
 
-void op_cost(const sn_graph *dims, int op, const void *attrs, int n_in, const sn_type *in, int n_out,
-             const sn_type *out, double *flops, double *bytes) {
+void op_cost(const sn_graph *dims, int op, const void *attrs, int n_in, const sn_type *in,
+             int n_out, const sn_type *out, double *flops, double *bytes) {
   call c = {dims, attrs, n_in, n_out, in, out};
   const row *r = row_of(op);
   double touched = 0, made = 0;

@@ -25,7 +25,7 @@ double type_elements(const sn_graph *dims, const sn_type *t);
 double type_bytes(const sn_graph *dims, const sn_type *t);
 
 /* flops: multiply and add count two; bytes: all inputs read and all results written once. */
-void op_cost(const sn_graph *dims, int op, const void *attrs, int n_in, const sn_type *in, int n_out,
-             const sn_type *out, double *flops, double *bytes);
+void op_cost(const sn_graph *dims, int op, const void *attrs, int n_in, const sn_type *in,
+             int n_out, const sn_type *out, double *flops, double *bytes);
 
 #endif

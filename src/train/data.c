@@ -53,7 +53,8 @@ void sn_token_batch(const sn_token_data *d, int64_t index, int32_t *ids, int32_t
     uint64_t key = mix(d->seed ^ mix(row / (uint64_t)w));
     int64_t slack = d->n - 1 - w * d->context; /* room to move the windows of an epoch */
     int64_t offset = (int64_t)(mix(key) % (uint64_t)(slack + 1));
-    const int32_t *from = d->tokens + offset + permuted((int64_t)(row % (uint64_t)w), w, key) * d->context;
+    const int32_t *from =
+        d->tokens + offset + permuted((int64_t)(row % (uint64_t)w), w, key) * d->context;
     for (int64_t t = 0; t < d->context; t++) {
       ids[b * d->context + t] = from[t];
       labels[b * d->context + t] = from[t + 1];

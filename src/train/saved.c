@@ -1,6 +1,7 @@
 /* Checkpoints of a trainer: the store in safetensors, the schedule in its metadata. Rates are written as
  * the bits of the double, so that a resumed run has the same and no locale can spoil them. */
 #include <inttypes.h>
+#include <math.h>
 #include <sinew/train.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,16 +41,16 @@ sn_status sn_trainer_save(const sn_trainer *t, const char *path,
 
 static sn_status read_schedule(sn_ctx *ctx, const char *path, sn_schedule *out) {
   sn_safetensors *file;
-  sn_status status = sn_safetensors_open(ctx, path, &file);
-  if (status != SN_OK)
-    return status;
+  sn_status status = SN_OK;
+  SN_TRY(sn_safetensors_open(ctx, path, &file));
   const char *text = sn_safetensors_metadata(file, SCHEDULE_KEY);
   int kind;
   uint64_t rate, final_rate;
   if (!text ||
-      sscanf(text, "%d %" SCNx64 " %" SCNx64 " %" SCNd64 " %" SCNd64, &kind, &rate, &final_rate,
-             &out->warmup, &out->total) != 5 ||
-      kind < SN_SCHEDULE_CONSTANT || kind > SN_SCHEDULE_COSINE)
+      sscanf(text, "%1d %16" SCNx64 " %16" SCNx64 " %18" SCNd64 " %18" SCNd64, &kind, &rate,
+             &final_rate, &out->warmup, &out->total) != 5 ||
+      kind < SN_SCHEDULE_CONSTANT || kind > SN_SCHEDULE_COSINE || !isfinite(of_bits(rate)) ||
+      !isfinite(of_bits(final_rate)))
     status = sn_ctx_fail(ctx, SN_ERR_FORMAT, "%s: no schedule of a trainer in its metadata", path);
   if (status == SN_OK) {
     out->kind = (sn_schedule_kind)kind;
@@ -63,10 +64,8 @@ static sn_status read_schedule(sn_ctx *ctx, const char *path, sn_schedule *out) 
 sn_status sn_trainer_load(sn_trainer *t, const char *path) {
   sn_schedule schedule;
   sn_store *store = sn_trainer_store(t);
-  sn_status status = read_schedule(sn_store_ctx(store), path, &schedule);
-  if (status == SN_OK)
-    status = sn_store_load(store, path);
-  if (status == SN_OK)
-    sn_trainer_set_schedule(t, &schedule);
-  return status;
+  SN_TRY(read_schedule(sn_store_ctx(store), path, &schedule));
+  SN_TRY(sn_store_load(store, path));
+  sn_trainer_set_schedule(t, &schedule);
+  return SN_OK;
 }

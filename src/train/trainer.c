@@ -50,7 +50,8 @@ static sn_value unscale(const trainer_build *b) {
   sn_value norm = sn_global_norm(g, b->grads, b->n);
   sn_value finite = sn_logical_not(g, sn_logical_or(g, sn_isnan(g, norm), sn_isinf(g, norm)));
   sn_value next_good = sn_add(g, good, sn_scalar(g, SN_I32, 1));
-  sn_value grow = sn_logical_and(g, finite, sn_ge(g, next_good, sn_scalar(g, SN_I32, GOOD_UPDATES)));
+  sn_value grow =
+      sn_logical_and(g, finite, sn_ge(g, next_good, sn_scalar(g, SN_I32, GOOD_UPDATES)));
   sn_value zero = sn_scalar(g, SN_I32, 0);
   sn_assign(g, good,
             sn_where(g, sn_logical_and(g, finite, sn_logical_not(g, grow)), next_good, zero));
@@ -196,8 +197,9 @@ static sn_status check_params(sn_graph *g, const sn_param *params, int n) {
     sn_dtype dtype = sn_value_type(g, params[i].state).dtype;
     bool state = is_listed(params[i].state, states, n_states);
     if (!state || dtype != SN_F32)
-      status = sn_ctx_fail(ctx, SN_ERR_INVALID, "trainer: parameter %d must be an f32 state, got %s%s",
-                           i, state ? "a state of " : "another value of ", sn_dtype_name(dtype));
+      status =
+          sn_ctx_fail(ctx, SN_ERR_INVALID, "trainer: parameter %d must be an f32 state, got %s%s",
+                      i, state ? "a state of " : "another value of ", sn_dtype_name(dtype));
   }
   sn_ctx_free(ctx, states, size);
   return status;
@@ -206,13 +208,16 @@ static sn_status check_params(sn_graph *g, const sn_param *params, int n) {
 static sn_status check(sn_graph *g, sn_value loss, const sn_trainer_options *o) {
   sn_ctx *ctx = sn_graph_ctx(g);
   sn_type t = sn_value_type(g, loss);
-  if (o->accumulate < 0 || !(o->clip_norm >= 0) || !(o->loss_scale >= 0 && isfinite(o->loss_scale)))
+  if (o->accumulate < 0 || !(o->clip_norm >= 0) ||
+      !(o->loss_scale >= 0 && o->loss_scale <= MOST_SCALE))
     return sn_ctx_fail(ctx, SN_ERR_INVALID,
-                       "trainer: accumulate, clip_norm and loss_scale must not be negative");
+                       "trainer: accumulate, clip_norm and loss_scale must not be negative, nor "
+                       "loss_scale above 2^126");
   if (sn_graph_status(g) != SN_OK)
     return sn_ctx_fail(ctx, sn_graph_status(g), "%s", sn_graph_message(g));
   if (t.dtype != SN_F32 || t.shape.rank != 0)
-    return sn_ctx_fail(ctx, SN_ERR_INVALID, "trainer: the loss must be an f32 scalar, got %s of rank %d",
+    return sn_ctx_fail(ctx, SN_ERR_INVALID,
+                       "trainer: the loss must be an f32 scalar, got %s of rank %d",
                        sn_dtype_name(t.dtype), t.shape.rank);
   return SN_OK;
 }
@@ -222,11 +227,8 @@ sn_status sn_trainer_create(sn_graph *g, sn_value loss, const sn_param *params, 
                             sn_trainer **out_trainer) {
   sn_ctx *ctx = sn_graph_ctx(g);
   *out_trainer = NULL;
-  sn_status status = check(g, loss, options);
-  if (status == SN_OK)
-    status = check_params(g, params, n);
-  if (status != SN_OK)
-    return status;
+  SN_TRY(check(g, loss, options));
+  SN_TRY(check_params(g, params, n));
   sn_trainer *t = sn_ctx_alloc(ctx, sizeof *t);
   if (!t)
     return SN_ERR_NO_MEMORY;
@@ -234,7 +236,7 @@ sn_status sn_trainer_create(sn_graph *g, sn_value loss, const sn_param *params, 
   t->store = store;
   t->options = *options;
   t->accumulate = options->accumulate ? options->accumulate : 1;
-  status = build(t, g, loss, params, n);
+  sn_status status = build(t, g, loss, params, n);
   if (status == SN_OK)
     *out_trainer = t;
   else
@@ -277,22 +279,17 @@ static bool update_due(const sn_trainer *t) {
 }
 
 static sn_status run_update(sn_trainer *t) {
-  sn_status status = write_rate(t, t->update);
-  return status == SN_OK ? sn_session_run(t->update) : status;
+  SN_TRY(write_rate(t, t->update));
+  return sn_session_run(t->update);
 }
 
 sn_status sn_trainer_step(sn_trainer *t, float *out_loss) {
   *out_loss = NAN;
-  sn_status status = SN_OK;
   if (update_due(t))
-    status = run_update(t);
-  if (status == SN_OK && !t->update)
-    status = write_rate(t, t->step);
-  if (status == SN_OK)
-    status = sn_session_run(t->step);
-  if (status == SN_OK)
-    status = sn_session_read(t->step, "loss", out_loss, sizeof *out_loss);
-  if (status == SN_OK && update_due(t))
-    status = run_update(t);
-  return status;
+    SN_TRY(run_update(t));
+  if (!t->update)
+    SN_TRY(write_rate(t, t->step));
+  SN_TRY(sn_session_run(t->step));
+  SN_TRY(sn_session_read(t->step, "loss", out_loss, sizeof *out_loss));
+  return update_due(t) ? run_update(t) : SN_OK;
 }

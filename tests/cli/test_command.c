@@ -91,10 +91,12 @@ TEST(wrong_usage) {
 /* Bad values of each kind; the folder is not looked at before they are. */
 TEST(bad_values) {
   static const char *const numbers[] = {"-n", "--top-k", "--seed", "--temp", "--top-p"};
-  static const char *const bad[] = {"", "x", "5x", "1e999999", "--", "0x", "9999999999999999999999x"};
+  static const char *const bad[] = {
+      "", "x", "5x", "1e999999", "--", "0x", "9999999999999999999999x"};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++)
-      check_run(SINEW("generate", "dir", "--ids", "1", numbers[i], bad[k]), 2, NULL, "not a number");
+      check_run(SINEW("generate", "dir", "--ids", "1", numbers[i], bad[k]), 2, NULL,
+                "not a number");
   check_run(SINEW("generate", "dir", "--ids", "1", "-n", "1.5"), 2, NULL, "not a number: 1.5");
   check_run(SINEW("generate", "dir", "--ids", "1", "-n", "-1"), 2, NULL, "-n must not be negative");
   check_run(SINEW("generate", "dir", "--ids", "1", "--temp=-1"), 2, NULL, "--temp");
@@ -147,7 +149,8 @@ TEST(generate_ids) {
   command_free(&b);
   a = SINEW("generate", folder, "--ids", "3", "--temp", "20", "--seed", "5", "-n", "20");
   b = SINEW("generate", folder, "--ids", "3", "--temp", "20", "--seed", "5", "-n", "20");
-  command_result c = SINEW("generate", folder, "--ids", "3", "--temp", "20", "--seed", "6", "-n", "20");
+  command_result c =
+      SINEW("generate", folder, "--ids", "3", "--temp", "20", "--seed", "6", "-n", "20");
   CHECK_EQ_INT(a.code, 0);
   CHECK_EQ_STR(a.out, b.out);
   CHECK(strcmp(a.out, c.out) != 0);

@@ -68,8 +68,8 @@ TEST_WALK(cache_agrees_with_recomputation) {
       continue;
     if (tiny_start(&t, &c)) {
       sn_generate_options greedy = {0};
-      sn_generate_options drawn = {.temperature = 1.5, .top_k = 9, .top_p = 0.95, .seed = 4,
-                                   .repetition_penalty = 1.3};
+      sn_generate_options drawn = {
+          .temperature = 1.5, .top_k = 9, .top_p = 0.95, .seed = 4, .repetition_penalty = 1.3};
       for (size_t piece = 1; piece <= PROMPT; piece++)
         check_pieces(&t, &greedy, piece);
       check_pieces(&t, &drawn, 4);
@@ -350,17 +350,18 @@ TEST(options_are_checked) {
     sn_generate_options options;
     sn_status status;
     const char *part;
-  } rows[] = {{{.temperature = -1}, SN_ERR_INVALID, "temperature"},
-              {{.temperature = NAN}, SN_ERR_INVALID, "temperature"},
-              {{.temperature = INFINITY}, SN_ERR_INVALID, "temperature"},
-              {{.top_k = -1}, SN_ERR_INVALID, "top_k"},
-              {{.top_p = 1.5}, SN_ERR_INVALID, "top_p"},
-              {{.top_p = -0.5}, SN_ERR_INVALID, "top_p"},
-              {{.min_p = NAN}, SN_ERR_INVALID, "min_p"},
-              {{.repetition_penalty = -2}, SN_ERR_INVALID, "repetition_penalty"},
-              {{.capacity = -1}, SN_ERR_INVALID, "capacity must lie in 0 … 32, got -1"},
-              {{.capacity = TINY_LENGTH + 1}, SN_ERR_INVALID, "capacity must lie in 0 … 32, got 33"},
-              {{.device = "abacus"}, SN_ERR_NOT_FOUND, "abacus"}};
+  } rows[] = {
+      {{.temperature = -1}, SN_ERR_INVALID, "temperature"},
+      {{.temperature = NAN}, SN_ERR_INVALID, "temperature"},
+      {{.temperature = INFINITY}, SN_ERR_INVALID, "temperature"},
+      {{.top_k = -1}, SN_ERR_INVALID, "top_k"},
+      {{.top_p = 1.5}, SN_ERR_INVALID, "top_p"},
+      {{.top_p = -0.5}, SN_ERR_INVALID, "top_p"},
+      {{.min_p = NAN}, SN_ERR_INVALID, "min_p"},
+      {{.repetition_penalty = -2}, SN_ERR_INVALID, "repetition_penalty"},
+      {{.capacity = -1}, SN_ERR_INVALID, "capacity must lie in 0 … 32, got -1"},
+      {{.capacity = TINY_LENGTH + 1}, SN_ERR_INVALID, "capacity must lie in 0 … 32, got 33"},
+      {{.device = "abacus"}, SN_ERR_NOT_FOUND, "abacus"}};
   tiny_model t;
   sn_model_config c = tiny_config("llama");
   if (!tiny_start(&t, &c))

@@ -45,18 +45,30 @@ static const mutation mutations[] = {
     {LLAMA, {"num_hidden_layers", "-1"}, SN_ERR_FORMAT, "must lie in 0 … 512, got -1"},
     {LLAMA, {"num_attention_heads", NULL}, SN_ERR_FORMAT, "\"num_attention_heads\" is missing"},
     {LLAMA, {"num_attention_heads", "0"}, SN_ERR_FORMAT, "\"num_attention_heads\" must lie in"},
-    {LLAMA, {"num_attention_heads", "5"}, SN_ERR_INVALID, "5 heads are not a multiple of 2 KV heads"},
-    {LLAMA, {"num_key_value_heads", "3"}, SN_ERR_INVALID, "4 heads are not a multiple of 3 KV heads"},
+    {LLAMA,
+     {"num_attention_heads", "5"},
+     SN_ERR_INVALID,
+     "5 heads are not a multiple of 2 KV heads"},
+    {LLAMA,
+     {"num_key_value_heads", "3"},
+     SN_ERR_INVALID,
+     "4 heads are not a multiple of 3 KV heads"},
     {LLAMA, {"num_key_value_heads", "8"}, SN_ERR_INVALID, "KV heads must lie in 1 … 4, got 8"},
     {LLAMA, {"num_key_value_heads", "0"}, SN_ERR_FORMAT, "\"num_key_value_heads\" must lie in"},
     {LLAMA, {"head_dim", "5"}, SN_ERR_INVALID, "rotary part of the head must be even, got 5"},
-    {LLAMA, {"head_dim", "{}"}, SN_ERR_FORMAT, "\"head_dim\" must be a whole number, got an object"},
+    {LLAMA,
+     {"head_dim", "{}"},
+     SN_ERR_FORMAT,
+     "\"head_dim\" must be a whole number, got an object"},
     {LLAMA, {"intermediate_size", NULL}, SN_ERR_FORMAT, "\"intermediate_size\" is missing"},
     {LLAMA, {"intermediate_size", "-24"}, SN_ERR_FORMAT, "\"intermediate_size\" must lie in"},
     {LLAMA, {"max_position_embeddings", "0"}, SN_ERR_FORMAT, "\"max_position_embeddings\""},
     {LLAMA, {"rms_norm_eps", "\"tiny\""}, SN_ERR_FORMAT, "\"rms_norm_eps\" must be a number"},
     {LLAMA, {"rms_norm_eps", "-1"}, SN_ERR_INVALID, "epsilon must be above 0, got -1"},
-    {LLAMA, {"hidden_act", "\"mish\""}, SN_ERR_UNSUPPORTED, "hidden_act \"mish\" is not one we have"},
+    {LLAMA,
+     {"hidden_act", "\"mish\""},
+     SN_ERR_UNSUPPORTED,
+     "hidden_act \"mish\" is not one we have"},
     {LLAMA, {"hidden_act", "3"}, SN_ERR_FORMAT, "\"hidden_act\" must be text, got a number"},
     {LLAMA, {"attention_bias", "1"}, SN_ERR_FORMAT, "\"attention_bias\" must be true or false"},
     {LLAMA, {"mlp_bias", "\"no\""}, SN_ERR_FORMAT, "\"mlp_bias\" must be true or false"},
@@ -66,44 +78,67 @@ static const mutation mutations[] = {
     {LLAMA, {"rope_theta", "0"}, SN_ERR_FORMAT, "\"rope_theta\" must be above 0, got 0"},
     {LLAMA, {"rope_scaling", "\"linear\""}, SN_ERR_FORMAT, "\"rope_scaling\" must be an object"},
     {LLAMA, {"rope_parameters", "[1]"}, SN_ERR_FORMAT, "\"rope_parameters\" must be an object"},
-    {LLAMA, {"rope_scaling", "{\"type\": \"bend\"}"}, SN_ERR_UNSUPPORTED, "type \"bend\" is not one"},
-    {LLAMA, {"rope_parameters", "{\"rope_type\": \"longrope\", \"factor\": 2}"}, SN_ERR_UNSUPPORTED,
+    {LLAMA,
+     {"rope_scaling", "{\"type\": \"bend\"}"},
+     SN_ERR_UNSUPPORTED,
+     "type \"bend\" is not one"},
+    {LLAMA,
+     {"rope_parameters", "{\"rope_type\": \"longrope\", \"factor\": 2}"},
+     SN_ERR_UNSUPPORTED,
      "rope_type \"longrope\" is not one we have"},
     {LLAMA, {"rope_scaling", "{\"rope_type\": 4}"}, SN_ERR_FORMAT, "\"rope_type\" must be text"},
     {LLAMA, {"rope_scaling", "{\"type\": \"linear\"}"}, SN_ERR_FORMAT, "\"factor\" is missing"},
-    {LLAMA, {"rope_scaling", "{\"type\": \"linear\", \"factor\": 0}"}, SN_ERR_FORMAT,
+    {LLAMA,
+     {"rope_scaling", "{\"type\": \"linear\", \"factor\": 0}"},
+     SN_ERR_FORMAT,
      "\"factor\" must be above 0, got 0"},
-    {LLAMA, {"rope_scaling", "{\"type\": \"linear\", \"factor\": -2}"}, SN_ERR_FORMAT,
+    {LLAMA,
+     {"rope_scaling", "{\"type\": \"linear\", \"factor\": -2}"},
+     SN_ERR_FORMAT,
      "\"factor\" must be above 0, got -2"},
-    {LLAMA, {"rope_scaling", "{\"type\": \"llama3\", \"factor\": 8}"}, SN_ERR_FORMAT,
+    {LLAMA,
+     {"rope_scaling", "{\"type\": \"llama3\", \"factor\": 8}"},
+     SN_ERR_FORMAT,
      "\"low_freq_factor\" is missing"},
     {LLAMA,
      {"rope_scaling", "{\"type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 4, "
                       "\"high_freq_factor\": 1, \"original_max_position_embeddings\": 8}"},
      SN_ERR_INVALID,
      "0 < low < high"},
-    {LLAMA, {"rope_scaling", "{\"type\": \"yarn\", \"factor\": 8, \"truncate\": false}"},
-     SN_ERR_UNSUPPORTED, "truncate"},
+    {LLAMA,
+     {"rope_scaling", "{\"type\": \"yarn\", \"factor\": 8, \"truncate\": false}"},
+     SN_ERR_UNSUPPORTED,
+     "truncate"},
     {LLAMA,
      {"rope_scaling", "{\"type\": \"yarn\", \"original_max_position_embeddings\": 0}"},
      SN_ERR_FORMAT,
      "original_max_position_embeddings"},
     {LLAMA, {"partial_rotary_factor", "0"}, SN_ERR_FORMAT, "\"partial_rotary_factor\" must lie in"},
     {LLAMA, {"partial_rotary_factor", "1.5"}, SN_ERR_FORMAT, "\"partial_rotary_factor\""},
-    {LLAMA, {"partial_rotary_factor", "0.1"}, SN_ERR_FORMAT, "turn 2 or more of a head's 4, got 0.1"},
+    {LLAMA,
+     {"partial_rotary_factor", "0.1"},
+     SN_ERR_FORMAT,
+     "turn 2 or more of a head's 4, got 0.1"},
     {LLAMA, {"partial_rotary_factor", "0.75"}, SN_ERR_INVALID, "must be even, got 3"},
     {LLAMA, {"layer_types", "[\"full_attention\"]"}, SN_ERR_FORMAT, "lists 1 layers, there are 2"},
     {LLAMA, {"layer_types", "\"full_attention\""}, SN_ERR_FORMAT, "must be an array, got a string"},
     {LLAMA, {"layer_types", "[\"full_attention\", 3]"}, SN_ERR_UNSUPPORTED, "of layer 1"},
-    {LLAMA, {"layer_types", "[\"full_attention\", \"linear_attention\"]"}, SN_ERR_UNSUPPORTED,
+    {LLAMA,
+     {"layer_types", "[\"full_attention\", \"linear_attention\"]"},
+     SN_ERR_UNSUPPORTED,
      "\"linear_attention\" of layer 1 is not one we have"},
-    {LLAMA, {"layer_types", "[\"sliding_attention\", \"full_attention\"]"}, SN_ERR_INVALID,
+    {LLAMA,
+     {"layer_types", "[\"sliding_attention\", \"full_attention\"]"},
+     SN_ERR_INVALID,
      "layer 0 slides, but there is no window"},
     {LLAMA, {"sliding_window", "0"}, SN_ERR_FORMAT, "\"sliding_window\" must lie in"},
     {LLAMA, {"initializer_range", "-0.1"}, SN_ERR_INVALID, "fresh weights must be above 0"},
     {LLAMA, {"eos_token_id", "\"</s>\""}, SN_ERR_FORMAT, "\"eos_token_id\" must be a whole number"},
     {LLAMA, {"eos_token_id", "[]"}, SN_ERR_FORMAT, "\"eos_token_id\" must be a token or a list"},
-    {LLAMA, {"eos_token_id", "[1e18]"}, SN_ERR_FORMAT, "\"eos_token_id\" must be a token or a list"},
+    {LLAMA,
+     {"eos_token_id", "[1e18]"},
+     SN_ERR_FORMAT,
+     "\"eos_token_id\" must be a token or a list"},
     {LLAMA, {"bos_token_id", "-7"}, SN_ERR_FORMAT, "\"bos_token_id\" must lie in"},
     {LLAMA, {"dtype", "16"}, SN_ERR_FORMAT, "\"dtype\" must be text"},
     {GPT2, {"vocab_size", NULL}, SN_ERR_FORMAT, "\"vocab_size\" is missing"},
@@ -177,18 +212,18 @@ static sn_model *open_with(sn_ctx *ctx, const config_key *base, const config_key
   return model;
 }
 
-#define OPEN(model, ctx, base, ...)                                                \
-  sn_ctx *ctx;                                                                     \
-  REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);                                     \
+#define OPEN(model, ctx, base, ...)                                                        \
+  sn_ctx *ctx;                                                                             \
+  REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);                                             \
   sn_model *model = open_with(ctx, base, (const config_key[]){__VA_ARGS__, {NULL, NULL}}); \
-  if (!model) {                                                                    \
-    sn_ctx_destroy(ctx);                                                           \
-    return;                                                                        \
-  }                                                                                \
+  if (!model) {                                                                            \
+    sn_ctx_destroy(ctx);                                                                   \
+    return;                                                                                \
+  }                                                                                        \
   const sn_model_config *c = sn_model_get_config(model)
 
-#define CLOSE(model, ctx)    \
-  sn_model_destroy(model);   \
+#define CLOSE(model, ctx)  \
+  sn_model_destroy(model); \
   sn_ctx_destroy(ctx)
 
 TEST(llama_defaults) {
@@ -274,7 +309,8 @@ TEST(windows) {
 }
 
 /* The scaling, in the keys of old and new files, as the configuration and as attributes in the graph. */
-static void check_rope(const config_key *changes, const sn_rope_options *r, const char *attributes) {
+static void check_rope(const config_key *changes, const sn_rope_options *r,
+                       const char *attributes) {
   sn_ctx *ctx;
   sn_graph *g;
   char *text = NULL;
@@ -300,9 +336,12 @@ static void check_rope(const config_key *changes, const sn_rope_options *r, cons
   CLOSE(m, ctx);
 }
 
-#define OLD(kind, rest) {"rope_theta", "500.0"}, {"rope_scaling", "{" kind rest "}"}
-#define NEW(kind, rest) \
-  {"rope_theta", NULL}, {"rope_parameters", "{\"rope_theta\": 500.0, \"rope_type\": " kind rest "}"}
+#define OLD(kind, rest) \
+  {"rope_theta", "500.0"}, { "rope_scaling", "{" kind rest "}" }
+#define NEW(kind, rest)                                                        \
+  {"rope_theta", NULL}, {                                                      \
+    "rope_parameters", "{\"rope_theta\": 500.0, \"rope_type\": " kind rest "}" \
+  }
 
 TEST(rope_scaling) {
   sn_rope_options r = {.base = 500, .factor = 1, .original_length = 32};
@@ -318,10 +357,14 @@ TEST(rope_scaling) {
   r.scaling = SN_ROPE_DYNAMIC;
   check_rope(KEYS(OLD("\"type\": \"dynamic\"", ", \"factor\": 4.0")), &r,
              "scaling=dynamic factor=4 low=0 high=0 original_length=32");
-#define LLAMA3                                                              \
+#define LLAMA3                                                             \
   ", \"factor\": 8, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, " \
   "\"original_max_position_embeddings\": 16"
-  r = (sn_rope_options){.base = 500, .scaling = SN_ROPE_LLAMA3, .factor = 8, .low = 1, .high = 4,
+  r = (sn_rope_options){.base = 500,
+                        .scaling = SN_ROPE_LLAMA3,
+                        .factor = 8,
+                        .low = 1,
+                        .high = 4,
                         .original_length = 16};
   check_rope(KEYS(OLD("\"rope_type\": \"llama3\"", LLAMA3)), &r,
              "scaling=llama3 factor=8 low=1 high=4 original_length=16");
@@ -330,7 +373,11 @@ TEST(rope_scaling) {
 }
 
 TEST(rope_yarn) {
-  sn_rope_options r = {.base = 500, .scaling = SN_ROPE_YARN, .factor = 2, .low = 1, .high = 32,
+  sn_rope_options r = {.base = 500,
+                       .scaling = SN_ROPE_YARN,
+                       .factor = 2,
+                       .low = 1,
+                       .high = 32,
                        .original_length = 16};
   check_rope(KEYS(NEW("\"yarn\"", ", \"original_max_position_embeddings\": 16")), &r,
              "scaling=yarn factor=2 low=1 high=32 original_length=16");
@@ -342,7 +389,11 @@ TEST(rope_yarn) {
                                             "\"attention_factor\": 1.5, "
                                             "\"original_max_position_embeddings\": 16")),
              &r, "scaling=yarn factor=4 low=2 high=16 original_length=16 attention_factor=1.5");
-  r = (sn_rope_options){.base = 500, .scaling = SN_ROPE_YARN, .factor = 4, .low = 1, .high = 32,
+  r = (sn_rope_options){.base = 500,
+                        .scaling = SN_ROPE_YARN,
+                        .factor = 4,
+                        .low = 1,
+                        .high = 32,
                         .attention_factor = (0.1 * 2 * log(4) + 1) / (0.1 * 3 * log(4) + 1),
                         .original_length = 16};
   check_rope(KEYS(NEW("\"yarn\"", ", \"factor\": 4, \"mscale\": 2, \"mscale_all_dim\": 3, "
@@ -379,10 +430,15 @@ TEST(caller_configurations) {
   sn_ctx *ctx;
   REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    sn_model_config c = {.vocab = rows[i].vocab, .hidden = rows[i].hidden, .heads = rows[i].heads,
-                         .kv_heads = rows[i].kv_heads, .head_size = rows[i].head_size,
-                         .inner = rows[i].inner, .layers = rows[i].layers,
-                         .max_length = rows[i].max_length, .dropout = rows[i].dropout};
+    sn_model_config c = {.vocab = rows[i].vocab,
+                         .hidden = rows[i].hidden,
+                         .heads = rows[i].heads,
+                         .kv_heads = rows[i].kv_heads,
+                         .head_size = rows[i].head_size,
+                         .inner = rows[i].inner,
+                         .layers = rows[i].layers,
+                         .max_length = rows[i].max_length,
+                         .dropout = rows[i].dropout};
     sn_model *m;
     CHECK_EQ_INT(sn_model_create(ctx, &c, &m), SN_ERR_INVALID);
     CHECK(m == NULL);
@@ -416,7 +472,6 @@ TEST(no_layers) {
 }
 
 /* --- weights --- */
-
 
 static void check_load(tiny_model *t, const char *folder, sn_status expected, const char *part) {
   sn_store *store;
@@ -504,8 +559,8 @@ TEST(huge_model_in_a_small_file) {
     return;
   const char *folder = files_new_folder("huge");
   weights_write(folder, t.store, sn_model_weight_names(t.model), sn_model_weight_count(t.model));
-  config_write(folder, config_llama, KEYS({"vocab_size", "16777216"}, {"hidden_size", "16777216"},
-                                          {"head_dim", "16"}));
+  config_write(folder, config_llama,
+               KEYS({"vocab_size", "16777216"}, {"hidden_size", "16777216"}, {"head_dim", "16"}));
   sn_model *m;
   sn_store *store;
   CHECK(sn_model_open(t.ctx, folder, &m) == SN_OK);

@@ -72,23 +72,30 @@ static void check_weights(const char *family, void (*change)(sn_model_config *c)
 #define M L "mlp."
 #define G "transformer.h.0."
 
-#define LLAMA_BODY                                                                              \
-  {"model.embed_tokens.weight", 29, 16}, {"model.norm.weight", 16, 0},                          \
-      {L "input_layernorm.weight", 16, 0}, {L "post_attention_layernorm.weight", 16, 0},        \
-      {M "gate_proj.weight", 24, 16}, {M "up_proj.weight", 24, 16}, {M "down_proj.weight", 16, 24}
-#define LLAMA_HEADS                                                             \
-  {A "q_proj.weight", 16, 16}, {A "k_proj.weight", 8, 16}, {A "v_proj.weight", 8, 16}, \
-      {A "o_proj.weight", 16, 16}
-#define QKV_BIASES {A "q_proj.bias", 16, 0}, {A "k_proj.bias", 8, 0}, {A "v_proj.bias", 8, 0}
-#define GPT2_BODY                                                                        \
-  {"transformer.wte.weight", 29, 16}, {"transformer.wpe.weight", 32, 16},                \
-      {"transformer.ln_f.weight", 16, 0}, {"transformer.ln_f.bias", 16, 0},              \
-      {G "ln_1.weight", 16, 0}, {G "ln_1.bias", 16, 0}, {G "ln_2.weight", 16, 0},        \
-      {G "ln_2.bias", 16, 0}, {G "attn.c_attn.weight", 16, 48},                          \
-      {G "attn.c_attn.bias", 48, 0}, {G "attn.c_proj.weight", 16, 16},                   \
-      {G "attn.c_proj.bias", 16, 0}, {G "mlp.c_fc.weight", 16, 24}, {G "mlp.c_fc.bias", 24, 0}, \
-      {G "mlp.c_proj.weight", 24, 16}, {G "mlp.c_proj.bias", 16, 0}
-#define END {NULL, 0, 0}
+#define LLAMA_BODY                                                                       \
+  {"model.embed_tokens.weight", 29, 16}, {"model.norm.weight", 16, 0},                   \
+      {L "input_layernorm.weight", 16, 0}, {L "post_attention_layernorm.weight", 16, 0}, \
+      {M "gate_proj.weight", 24, 16}, {M "up_proj.weight", 24, 16}, {                    \
+    M "down_proj.weight", 16, 24                                                         \
+  }
+#define LLAMA_HEADS                                                                      \
+  {A "q_proj.weight", 16, 16}, {A "k_proj.weight", 8, 16}, {A "v_proj.weight", 8, 16}, { \
+    A "o_proj.weight", 16, 16                                                            \
+  }
+#define QKV_BIASES \
+  {A "q_proj.bias", 16, 0}, {A "k_proj.bias", 8, 0}, { A "v_proj.bias", 8, 0 }
+#define GPT2_BODY                                                                                 \
+  {"transformer.wte.weight", 29, 16}, {"transformer.wpe.weight", 32, 16},                         \
+      {"transformer.ln_f.weight", 16, 0}, {"transformer.ln_f.bias", 16, 0},                       \
+      {G "ln_1.weight", 16, 0}, {G "ln_1.bias", 16, 0}, {G "ln_2.weight", 16, 0},                 \
+      {G "ln_2.bias", 16, 0}, {G "attn.c_attn.weight", 16, 48}, {G "attn.c_attn.bias", 48, 0},    \
+      {G "attn.c_proj.weight", 16, 16}, {G "attn.c_proj.bias", 16, 0},                            \
+      {G "mlp.c_fc.weight", 16, 24}, {G "mlp.c_fc.bias", 24, 0}, {G "mlp.c_proj.weight", 24, 16}, \
+  {                                                                                               \
+    G "mlp.c_proj.bias", 16, 0                                                                    \
+  }
+#define END \
+  { NULL, 0, 0 }
 #define WEIGHTS(...) ((const weight[]){__VA_ARGS__, END})
 
 static void untie(sn_model_config *c) { c->tied = false; }
@@ -177,13 +184,13 @@ static bool differ(const logits *a, const logits *b) {
 }
 
 /* Which positions change when one id does: those that see it. One layer, so nothing passes it on. */
-static void check_sight(const char *family, int64_t window) {
+static void check_sight(const char *family, int64_t window, bool slides) {
   tiny_model t;
   forward f;
   sn_model_config c = tiny_config(family);
   c.layers = 1;
   c.window = window;
-  c.sliding[0] = window > 0;
+  c.sliding[0] = slides;
   if (!tiny_start(&t, &c))
     return;
   if (forward_start(&f, &t, false)) {
@@ -194,7 +201,7 @@ static void check_sight(const char *family, int64_t window) {
       other[at] = (text[at] + 1) % TINY_VOCAB;
       logits after = forward_run(&f, other);
       for (int i = 0; i < LENGTH; i++) {
-        bool sees = at <= i && (window == 0 || i - at < window);
+        bool sees = at <= i && (!slides || i - at < window);
         bool changed = memcmp(before.at[i], after.at[i], sizeof before.at[i]) != 0;
         if (sees != changed)
           FAIL("%s, window %d: position %d %s id %d", family, (int)window, i,
@@ -207,22 +214,23 @@ static void check_sight(const char *family, int64_t window) {
 }
 
 TEST(what_a_position_sees) {
-  check_sight("llama", 0);
-  check_sight("gpt2", 0);
-  check_sight("qwen3", 0);
+  check_sight("llama", 0, false);
+  check_sight("gpt2", 0, false);
+  check_sight("qwen3", 0, false);
+  check_sight("llama", 2, false); /* a window is for the layers that slide */
   for (int64_t window = 1; window <= LENGTH + 1; window++)
-    check_sight("llama", window);
+    check_sight("llama", window, true);
 }
 
 /* Each field changes the result: a model whose logits are the same without a part tests nothing. */
 TEST(every_field_counts) {
   sn_model_config base = tiny_config("llama"), c;
   logits first = logits_of(&base), other;
-#define CHANGED(change)            \
-  c = base;                        \
-  change;                          \
-  other = logits_of(&c);           \
-  if (!differ(&first, &other))     \
+#define CHANGED(change)        \
+  c = base;                    \
+  change;                      \
+  other = logits_of(&c);       \
+  if (!differ(&first, &other)) \
   FAIL("%s changes nothing", #change)
   CHANGED(c.layers = 1);
   CHANGED(c.heads = 2; c.head_size = 8; c.kv_heads = 1);
@@ -341,11 +349,12 @@ static void gradients(const tiny_model *t, bool recompute, float *norms, int n) 
   if (!CHECK(sn_graph_create(t->ctx, &g) == SN_OK))
     return;
   sn_value ids = sn_input(g, "ids", SN_I32, SN_SHAPE(1, LENGTH));
-  sn_model_inputs in = {.ids = ids, .positions = sn_arange(g, SN_I32, LENGTH, 0, 1),
+  sn_model_inputs in = {.ids = ids,
+                        .positions = sn_arange(g, SN_I32, LENGTH, 0, 1),
                         .key = sn_input(g, "key", SN_I32, SN_SHAPE(3)),
                         .mark_recompute = recompute};
-  sn_value loss = sn_cross_entropy(g, sn_model_logits(t->model, g, &in), ids, -100, 0,
-                                   SN_REDUCTION_MEAN);
+  sn_value loss =
+      sn_cross_entropy(g, sn_model_logits(t->model, g, &in), ids, -100, 0, SN_REDUCTION_MEAN);
   CHECK_EQ_INT(sn_graph_states(g, states, 64), n);
   CHECK(sn_grad(g, loss, states, n, grads) == SN_OK);
   for (int i = 0; i < n; i++)

@@ -59,9 +59,10 @@ static bool fits(const sn_ctx *ctx, sn_status status, bool failed, sn_status pla
          FAIL("%s: %s", sn_status_name(status), ctx ? sn_ctx_message(ctx) : "no context");
 }
 
-static void sweep(act body, const char *name, int64_t stride) {
+/* persistent: from that allocation on all fail, also those of the second attempts and of messages. */
+static void sweep_heap(act body, const char *name, int64_t stride, bool persistent) {
   stage s = stage_start(name);
-  fault_heap heap = {0};
+  fault_heap heap = {.persistent = persistent};
   bool more;
   do {
     heap.fail_at += stride - 1;
@@ -76,6 +77,11 @@ static void sweep(act body, const char *name, int64_t stride) {
   } while (more && !test_failed());
   CHECK(heap.fail_at > 2 * stride);
   stage_end(&s);
+}
+
+static void sweep(act body, const char *name, int64_t stride) {
+  sweep_heap(body, name, stride, false);
+  sweep_heap(body, name, 2 * stride, true);
 }
 
 static sn_status load(sn_ctx *ctx, const stage *s) {
@@ -102,8 +108,11 @@ typedef struct run {
 
 static sn_status run_start(run *r, sn_ctx *ctx) {
   sn_model_config c = small();
-  sn_trainer_options o = {.optimizer = {.kind = SN_ADAMW}, .schedule = {.rate = 0.01},
-                          .clip_norm = 1, .accumulate = 2, .loss_scale = 256};
+  sn_trainer_options o = {.optimizer = {.kind = SN_ADAMW},
+                          .schedule = {.rate = 0.01},
+                          .clip_norm = 1,
+                          .accumulate = 2,
+                          .loss_scale = 256};
   *r = (run){0};
   sn_status status = sn_model_create(ctx, &c, &r->model);
   if (status == SN_OK)
@@ -185,7 +194,7 @@ void faults_while_saving(int64_t stride) { sweep(save, "save", stride); }
 enum { TOKENS = 4 };
 
 /* A call that failed is made again; the ids are those of a generator that never failed. */
-static sn_status generate_with(sn_generator *g, int32_t *out) {
+static sn_status generate_with(sn_generator *g, int32_t *out, bool *whole) {
   static const int32_t prompt[] = {3, 17, 0};
   sn_status first = SN_OK;
   for (int i = 0; i < TOKENS; i++) {
@@ -193,10 +202,11 @@ static sn_status generate_with(sn_generator *g, int32_t *out) {
     if (status == SN_OK)
       continue;
     if (first != SN_OK)
-      return SN_ERR_INTERNAL;
+      return status;
     first = status;
     i--;
   }
+  *whole = true;
   return first;
 }
 
@@ -218,11 +228,13 @@ static sn_status generate(sn_ctx *ctx, const stage *s) {
   if (status == SN_OK)
     status = sn_generator_create(model, store, &o, &g);
   if (status == SN_OK) {
-    status = generate_with(g, ids);
+    bool whole = false;
+    status = generate_with(g, ids, &whole);
     if (!known)
       memcpy(expected, ids, sizeof ids);
     known = true;
-    CHECK_EQ_MEM(ids, expected, sizeof ids);
+    if (whole)
+      CHECK_EQ_MEM(ids, expected, sizeof ids);
   }
   sn_generator_destroy(g);
   sn_store_destroy(store);

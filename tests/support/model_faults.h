@@ -1,6 +1,6 @@
 /* Sweeps that fail one allocation or one file operation after the other while models load, train, are saved
  * and generate: each time an error with a message, nothing leaked, and going on gives what it would have
- * given. tests/nn/test_faults.c takes every `stride`-th allocation, tests/long all of them. */
+ * given. `stride` 1: every allocation in turn; 2: every other, … */
 #ifndef SINEW_TESTS_SUPPORT_MODEL_FAULTS_H
 #define SINEW_TESTS_SUPPORT_MODEL_FAULTS_H
 

@@ -40,9 +40,18 @@ const tiny_family tiny_families[] = {{"gpt2", gpt2},   {"llama", llama}, {"mistr
                                      {NULL, NULL}};
 
 sn_model_config tiny_config(const char *name) {
-  sn_model_config c = {.family = SN_MODEL_LLAMA, .vocab = TINY_VOCAB, .hidden = 16, .layers = 2,
-                       .heads = 4, .kv_heads = 2, .inner = 24, .max_length = TINY_LENGTH,
-                       .tied = true, .init_scale = 0.4, .bos = -1, .eos = -1};
+  sn_model_config c = {.family = SN_MODEL_LLAMA,
+                       .vocab = TINY_VOCAB,
+                       .hidden = 16,
+                       .layers = 2,
+                       .heads = 4,
+                       .kv_heads = 2,
+                       .inner = 24,
+                       .max_length = TINY_LENGTH,
+                       .tied = true,
+                       .init_scale = 0.4,
+                       .bos = -1,
+                       .eos = -1};
   for (const tiny_family *f = tiny_families; f->name; f++)
     if (strcmp(f->name, name) == 0)
       f->configure(&c);
@@ -88,8 +97,8 @@ static int collect_params(sn_graph *g, sn_value *states, sn_param *params) {
   int n = sn_graph_states(g, states, 256), used = 0;
   for (int i = 0; i < n; i++)
     if (sn_value_type(g, states[i]).dtype == SN_F32)
-      params[used++] = (sn_param){.state = states[i],
-                                  .no_decay = sn_value_type(g, states[i]).shape.rank < 2};
+      params[used++] =
+          (sn_param){.state = states[i], .no_decay = sn_value_type(g, states[i]).shape.rank < 2};
   return used;
 }
 

@@ -47,9 +47,9 @@ static void check_epoch(const sn_token_data *d, int64_t epoch) {
 }
 
 TEST(every_window_once_an_epoch) {
-  static const int64_t sizes[][2] = {{4096, 7}, {1000, 10}, {1001, 10}, {1009, 10}, {33, 16},
-                                     {32, 16},  {31, 16},   {17, 16},   {2, 1},     {3, 1},
-                                     {65, 1},   {64, 1}};
+  static const int64_t sizes[][2] = {{4096, 7}, {1000, 10}, {1001, 10}, {1009, 10},
+                                     {33, 16},  {32, 16},   {31, 16},   {17, 16},
+                                     {2, 1},    {3, 1},     {65, 1},    {64, 1}};
   for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
     for (uint64_t seed = 0; seed < 3; seed++) {
       sn_token_data d = data_of(sizes[k][0], sizes[k][1], 1, seed);
@@ -78,8 +78,8 @@ TEST(epochs_cover_the_text) {
   CHECK(missed < 8);
 }
 
-static int equal_rows(const sn_token_data *a, int64_t from_a, const sn_token_data *b, int64_t from_b,
-                      int64_t n) {
+static int equal_rows(const sn_token_data *a, int64_t from_a, const sn_token_data *b,
+                      int64_t from_b, int64_t n) {
   int32_t x[64], y[64], labels[64];
   int equal = 0;
   for (int64_t i = 0; i < n; i++) {
@@ -133,7 +133,8 @@ TEST(batch_is_a_function_of_its_index) {
 
 TEST(too_little_data) {
   int32_t ids[4] = {7, 7, 7, 7}, labels[4] = {7, 7, 7, 7};
-  static const int64_t sizes[][3] = {{4, 4, 1}, {3, 4, 1}, {0, 4, 1}, {9, 0, 1}, {9, 4, 0}, {9, -4, 1}};
+  static const int64_t sizes[][3] = {{4, 4, 1}, {3, 4, 1}, {0, 4, 1},
+                                     {9, 0, 1}, {9, 4, 0}, {9, -4, 1}};
   for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
     sn_token_data d = data_of(sizes[k][0], sizes[k][1], sizes[k][2], 0);
     CHECK_EQ_INT(sn_token_epoch(&d), 0);

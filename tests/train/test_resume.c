@@ -15,7 +15,8 @@ enum { UPDATES = 20, ACCUMULATE = 3, STOP = 28 /* micro-batches: in the tenth up
 static sn_trainer_options options(bool scaled) {
   return (sn_trainer_options){.optimizer = {.kind = SN_ADAMW, .weight_decay = 0.1},
                               .schedule = {SN_SCHEDULE_COSINE, 2e-2, 1e-3, 4, UPDATES},
-                              .clip_norm = 0.5, .accumulate = ACCUMULATE,
+                              .clip_norm = 0.5,
+                              .accumulate = ACCUMULATE,
                               .loss_scale = scaled ? 0x1p20 : 0};
 }
 
@@ -57,7 +58,8 @@ TEST(child) {
   tiny_end(&t);
 }
 
-static bool run_child(const char *family, bool scaled, const char *from, int until, const char *to) {
+static bool run_child(const char *family, bool scaled, const char *from, int until,
+                      const char *to) {
   char text[1200];
   snprintf(text, sizeof text, "%s %d %s %d %s", family, scaled, from, until, to);
   setenv("SINEW_RUN", text, 1);
@@ -133,8 +135,8 @@ static void spoil(tiny_model *t, const char *what) {
   char zeros[4096] = {0};
   sn_entry e;
   for (int i = 0; i < sn_store_count(t->store); i++)
-    if (CHECK(sn_store_at(t->store, i, &e) == SN_OK) &&
-        strncmp(e.name, what, strlen(what)) == 0 && CHECK(e.size <= sizeof zeros))
+    if (CHECK(sn_store_at(t->store, i, &e) == SN_OK) && strncmp(e.name, what, strlen(what)) == 0 &&
+        CHECK(e.size <= sizeof zeros))
       CHECK(sn_store_write(t->store, e.name, zeros, e.size) == SN_OK);
 }
 
@@ -163,7 +165,7 @@ static void weights_after(const char *without, float *out, size_t n) {
 }
 
 TEST(every_part_of_the_state_matters) {
-  static const char *const parts[] = {"train.m.", "train.v.",   "train.g.",  "train.step",
+  static const char *const parts[] = {"train.m.",    "train.v.",  "train.g.",     "train.step",
                                       "train.batch", "train.key", "train.pending"};
   static float whole[TINY_VOCAB * 16], without[TINY_VOCAB * 16];
   weights_after(NULL, whole, TINY_VOCAB * 16);

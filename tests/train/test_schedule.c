@@ -58,7 +58,8 @@ TEST(odd_totals) {
     CHECK_NEAR(rate(open, 0), 1, 0);
     CHECK_NEAR(rate(open, 99), 1, 0);
   }
-  sn_schedule early = {SN_SCHEDULE_COSINE, 1, 0.25, 10, 5}, both = {SN_SCHEDULE_LINEAR, 1, 0.25, 5, 5};
+  sn_schedule early = {SN_SCHEDULE_COSINE, 1, 0.25, 10, 5},
+              both = {SN_SCHEDULE_LINEAR, 1, 0.25, 5, 5};
   CHECK_NEAR(rate(early, 4), 0.5, 1e-15);
   CHECK_NEAR(rate(early, 5), 0.25, 0);
   CHECK_NEAR(rate(both, 4), 1, 0);

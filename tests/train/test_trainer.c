@@ -18,7 +18,8 @@ typedef struct lesson {
 static const sn_trainer_options plain = {.optimizer = {.kind = SN_SGD, .momentum = 0.9},
                                          .schedule = {.rate = 0.01}};
 static const sn_trainer_options adam = {.optimizer = {.kind = SN_ADAMW, .weight_decay = 0.1},
-                                        .schedule = {.rate = 0.01}, .clip_norm = 1};
+                                        .schedule = {.rate = 0.01},
+                                        .clip_norm = 1};
 
 /* On a new store, or on `store` of another lesson. */
 static bool start(lesson *l, int rows, const sn_trainer_options *o, const lesson *other) {
@@ -347,9 +348,85 @@ TEST(loss_not_finite_changes_nothing) {
   }
 }
 
+/* --- checkpoints --- */
+
+/* A schedule that was replaced on the way goes on in the run that resumes. */
+TEST(checkpoint_keeps_the_schedule) {
+  lesson a, b;
+  const char *path = test_scratch("run.safetensors");
+  static const sn_safetensors_pair note = {"note", "kept"};
+  sn_schedule planned = {SN_SCHEDULE_COSINE, 0.1 / 3, 1e-300, 2, 9};
+  sn_safetensors *file;
+  if (!start(&a, 4, &adam, NULL) || !start(&b, 4, &adam, NULL))
+    return;
+  learn(&a, 2);
+  sn_trainer_set_schedule(a.trainer, &planned);
+  learn(&a, 1);
+  CHECK(sn_trainer_save(a.trainer, path, &note, 1) == SN_OK);
+  learn(&a, 3);
+  CHECK(sn_trainer_load(b.trainer, path) == SN_OK);
+  const sn_schedule *s = sn_trainer_schedule(b.trainer);
+  CHECK(s->kind == planned.kind && s->rate == planned.rate && s->final_rate == planned.final_rate);
+  CHECK(s->warmup == planned.warmup && s->total == planned.total);
+  learn(&b, 3);
+  CHECK(all_same(&a, &b));
+  if (CHECK(sn_safetensors_open(a.f.ctx, path, &file) == SN_OK)) {
+    CHECK_EQ_STR(sn_safetensors_metadata(file, "note"), "kept");
+    sn_safetensors_close(file);
+  }
+  end(&a);
+  end(&b);
+}
+
+static void check_load_refused(lesson *l, const char *path, sn_status status, const char *part) {
+  snapshot before = snapshot_take(l->f.store, true);
+  sn_schedule kept = *sn_trainer_schedule(l->trainer);
+  CHECK_EQ_INT(sn_trainer_load(l->trainer, path), status);
+  CHECK_STR_HAS(sn_ctx_message(l->f.ctx), part);
+  CHECK_STR_HAS(sn_ctx_message(l->f.ctx), path);
+  CHECK(snapshot_unchanged(&before, l->f.store));
+  CHECK(sn_trainer_schedule(l->trainer)->rate == kept.rate);
+  CHECK_EQ_INT(sn_trainer_schedule(l->trainer)->kind, kept.kind);
+}
+
+/* Files that do not fit change neither the store nor the schedule. */
+TEST(checkpoints_that_do_not_fit) {
+  static const char *const schedules[] = {"",
+                                          "2 3fb9999999999999 0000000000000000 1",
+                                          "7 3fb9999999999999 0000000000000000 1 9",
+                                          "-1 3fb9999999999999 0000000000000000 1 9",
+                                          "2 7ff8000000000000 0000000000000000 1 9",
+                                          "2 3fb9999999999999 7ff0000000000000 1 9",
+                                          "two 3fb9999999999999 0000000000000000 1 9"};
+  const char *path = test_scratch("odd.safetensors");
+  lesson l, scaled;
+  sn_trainer_options o = adam;
+  o.loss_scale = 4;
+  o.schedule.rate = 0.5;
+  if (!start(&l, 4, &adam, NULL) || !start(&scaled, 4, &o, NULL))
+    return;
+  check_load_refused(&l, test_scratch("nowhere"), SN_ERR_NOT_FOUND, "nowhere");
+  CHECK(sn_store_save(l.f.store, path, NULL, 0) == SN_OK);
+  check_load_refused(&l, path, SN_ERR_FORMAT, "no schedule");
+  for (size_t i = 0; i < sizeof schedules / sizeof *schedules; i++) {
+    sn_safetensors_pair pair = {"sinew.schedule", schedules[i]};
+    CHECK(sn_store_save(l.f.store, path, &pair, 1) == SN_OK);
+    check_load_refused(&l, path, SN_ERR_FORMAT, "no schedule");
+  }
+  CHECK(sn_trainer_save(l.trainer, path, NULL, 0) == SN_OK);
+  check_load_refused(&scaled, path, SN_ERR_NOT_FOUND, "train.");
+  sn_safetensors_pair many[40];
+  for (int i = 0; i < 40; i++)
+    many[i] = (sn_safetensors_pair){"k", "v"};
+  CHECK_EQ_INT(sn_trainer_save(l.trainer, path, many, 40), SN_ERR_INVALID);
+  end(&l);
+  end(&scaled);
+}
+
 /* --- what create refuses --- */
 
-static void check_refused(const sn_trainer_options *o, sn_dtype dtype, bool state, const char *part) {
+static void check_refused(const sn_trainer_options *o, sn_dtype dtype, bool state,
+                          const char *part) {
   fixture f;
   sn_trainer *t;
   if (!fixture_start(&f))
@@ -372,7 +449,8 @@ TEST(refusals) {
   check_refused(&c, SN_F32, true, "clip_norm");
   check_refused(&s, SN_F32, true, "loss_scale");
   check_refused(&plain, SN_F16, true, "parameter 0 must be an f32 state, got a state of f16");
-  check_refused(&plain, SN_F32, false, "parameter 0 must be an f32 state, got another value of f32");
+  check_refused(&plain, SN_F32, false,
+                "parameter 0 must be an f32 state, got another value of f32");
   check_refused(&two, SN_F32, false, "parameter 0 must be an f32 state, got another value of f32");
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/fixtures/optimizer.txt: weights after each step of PyTorch's optimisers, in float64.
 
-Two parameters: one of 5 elements, and one of 3 with half the rate and no weight decay. A case is a
+Two parameters: one of 5 elements with twice the rate, and one of 3 without weight decay. A case is a
 line of settings, one of first weights, then for each step a line of gradients and one of weights.
 Development only; docs/oracle.md says which packages it needs.
 """
@@ -35,8 +35,8 @@ def numbers(*tensors):
 def make(case, params):
     _, kind, rate, momentum, nesterov, decay, beta1, beta2, eps, _ = case
     groups = [
-        {"params": [params[0]], "lr": rate, "weight_decay": decay},
-        {"params": [params[1]], "lr": rate * 0.5, "weight_decay": 0},
+        {"params": [params[0]], "lr": rate * 2, "weight_decay": decay},
+        {"params": [params[1]], "lr": rate, "weight_decay": 0},
     ]
     if kind == 0:
         return torch.optim.SGD(groups, lr=rate, momentum=momentum, nesterov=bool(nesterov))
