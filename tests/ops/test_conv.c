@@ -18,7 +18,8 @@ static int64_t draw(int64_t lo, int64_t hi) { /* lo … hi */
   return lo + (int64_t)((state >> 33) % (uint64_t)(hi - lo + 1));
 }
 
-/* Channels for 1, 2 or 3 groups; sizes such that at least one window fits. */
+/* Channels for 1, 2 or 3 groups; sizes such that at least one window fits. Every third axis is plain (a window
+ * of 1, without steps and padding), since the walk takes plain neighbours together. */
 static geometry draw_geometry(int spatial) {
   geometry v = {.groups = draw(1, 3)};
   int64_t in = draw(1, 2), out = draw(1, 2);
@@ -26,12 +27,14 @@ static geometry draw_geometry(int spatial) {
   v.w = (sn_shape){2 + spatial, {out * v.groups, in}};
   v.stride.n = v.before.n = v.after.n = v.dilation.n = spatial;
   for (int d = 0; d < spatial; d++) {
-    int64_t kernel = draw(1, 3), dilation = draw(1, 2), reach = dilation * (kernel - 1) + 1;
+    bool plain = draw(0, 2) == 0;
+    int64_t kernel = plain ? 1 : draw(1, 3), dilation = draw(1, 2);
+    int64_t reach = dilation * (kernel - 1) + 1;
     v.w.dim[2 + d] = kernel;
-    v.stride.v[d] = draw(1, 4);
+    v.stride.v[d] = plain ? 1 : draw(1, 4);
     v.dilation.v[d] = dilation;
-    v.before.v[d] = draw(0, 3);
-    v.after.v[d] = draw(0, 2);
+    v.before.v[d] = plain ? 0 : draw(0, 3);
+    v.after.v[d] = plain ? 0 : draw(0, 2);
     int64_t least = max_i64(1, reach - v.before.v[d] - v.after.v[d]);
     v.x.dim[2 + d] = least + draw(0, 4);
   }
