@@ -1,4 +1,4 @@
-/* VECTORS before a function: the few loops of the reference that run times hang on are compiled for wider
+/* VECTORS before a static function (others would be exported): the few loops of the reference that run times hang on are compiled for wider
  * vectors too, where the compiler and the C library can choose at load time. Products and sums are rounded
  * one by one either way (no contraction), so the bits are the same. */
 #ifndef SINEW_OPS_VECTORS_H

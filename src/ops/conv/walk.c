@@ -61,24 +61,23 @@ sn_status infer_conv(infer_ctx *c, sn_shape x, sn_shape w, const window *win, in
 
 /* --- ref --- */
 
-VECTORS void conv_add_to_y(double *x, int64_t step, double *w, double *y, int64_t n) {
-  double factor = *w;
-  if (step == 1)
+/* to[i · to_step] += from[i · from_step] · factor */
+VECTORS static void add_scaled(double *to, int64_t to_step, const double *from, int64_t from_step,
+                               double factor, int64_t n) {
+  if (to_step == 1 && from_step == 1)
     for (int64_t i = 0; i < n; i++)
-      y[i] += x[i] * factor;
+      to[i] += from[i] * factor;
   else
     for (int64_t i = 0; i < n; i++)
-      y[i] += x[i * step] * factor;
+      to[i * to_step] += from[i * from_step] * factor;
 }
 
-VECTORS void conv_add_to_x(double *x, int64_t step, double *w, double *y, int64_t n) {
-  double factor = *w;
-  if (step == 1)
-    for (int64_t i = 0; i < n; i++)
-      x[i] += y[i] * factor;
-  else
-    for (int64_t i = 0; i < n; i++)
-      x[i * step] += y[i] * factor;
+void conv_add_to_y(double *x, int64_t step, double *w, double *y, int64_t n) {
+  add_scaled(y, 1, x, step, *w, n);
+}
+
+void conv_add_to_x(double *x, int64_t step, double *w, double *y, int64_t n) {
+  add_scaled(x, step, y, 1, *w, n);
 }
 
 void conv_add_to_w(double *x, int64_t step, double *w, double *y, int64_t n) {
