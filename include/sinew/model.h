@@ -57,7 +57,9 @@ typedef struct sn_model_config {
 
 typedef struct sn_model sn_model;
 
-/* Sensible values for what a caller leaves 0: kv_heads, head_size, inner, norm_eps, rope base, …. */
+/* vocab, hidden, layers, heads and max_length are the caller's. What else is left 0 becomes: kv_heads = heads,
+ * head_size = hidden / heads, inner = 4 · hidden, rotary = head_size, norm_eps 1e-5, init_scale 0.02, rope
+ * base 10000, without scaling. Mind that bos and eos are token 0 then. */
 SN_MUST_USE SN_API sn_status sn_model_create(sn_ctx *ctx, const sn_model_config *config,
                                              sn_model **out_model);
 /* From folder/config.json, with the keys of old and new transformers versions. */
@@ -108,12 +110,13 @@ typedef struct sn_generate_options {
 } sn_generate_options;
 
 /* The store must hold the weights, which are read anew for each token; the cache and the random key are the
- * generator's own. */
+ * generator's own. options may be NULL: greedy, up to the model's own length. */
 SN_MUST_USE SN_API sn_status sn_generator_create(const sn_model *model, sn_store *store,
                                                  const sn_generate_options *options,
                                                  sn_generator **out_generator);
 SN_API void sn_generator_destroy(sn_generator *generator);
-/* Appends ids (the prompt, or more of it) and yields the next one. With n = 0: continues. */
+/* Appends ids (the prompt, or more of it) and yields the next one. With n = 0: continues. It does not stop
+ * at the model's eos: compare *out_id with it. */
 SN_MUST_USE SN_API sn_status sn_generator_next(sn_generator *generator, const int32_t *ids,
                                                size_t n, int32_t *out_id);
 /* The logits that the last id was drawn from: f32 [vocab]. */

@@ -9,7 +9,8 @@
  *
  * A run reads the state as it is at its start, computes the outputs, and at its end commits all assigns
  * at once. When a run fails, nothing is committed. The graph must outlive the session and must not be
- * changed while it lives; store may be NULL for a graph without state.
+ * changed while it lives. Every state that the graph reads must be in the store (sn_store_init,
+ * sn_model_load); store may be NULL for a graph without state.
  */
 #ifndef SINEW_SESSION_H
 #define SINEW_SESSION_H

@@ -23,18 +23,21 @@ void arena_clear(arena *a) {
   a->chunks = NULL;
 }
 
+/* A block that fills its chunk stands behind the newest one, whose room stays in use. */
 static arena_chunk *add_chunk(arena *a, size_t payload) {
   size_t head = round_up(sizeof(arena_chunk));
   size_t size = a->chunks ? a->chunks->size * 2 : FIRST_CHUNK;
   if (size > LARGEST_CHUNK)
     size = LARGEST_CHUNK;
-  if (payload > size - head && !size_add_fits(payload, head, &size))
+  bool own = payload > size - head;
+  if (own && !size_add_fits(payload, head, &size))
     return NULL;
   arena_chunk *c = mem_alloc(a->ctx, size);
   if (!c)
     return NULL;
-  *c = (arena_chunk){a->chunks, size, head};
-  a->chunks = c;
+  arena_chunk **link = own && a->chunks ? &a->chunks->next : &a->chunks;
+  *c = (arena_chunk){*link, size, head};
+  *link = c;
   return c;
 }
 

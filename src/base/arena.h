@@ -7,7 +7,7 @@
 
 typedef struct arena {
   sn_ctx *ctx;
-  struct arena_chunk *chunks; /* newest first */
+  struct arena_chunk *chunks; /* the one in use first */
 } arena;
 
 void arena_init(arena *a, sn_ctx *ctx);

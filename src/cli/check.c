@@ -43,9 +43,25 @@ static void report(check *c, bool ok, const char *what, const char *text) {
 
 /* --- the golden file --- */
 
+/* What each key holds, for messages. */
+static const struct {
+  const char *key, *form;
+} golden_forms[] = {{"input_ids", "rows of the model's token ids, of one length"},
+                    {"labels", "a token id for each of input_ids"},
+                    {"loss", "a number"},
+                    {"logits_last", "the last row of logits of each sequence"},
+                    {"logits_mid", "row 11 of the logits of the first sequence"},
+                    {"logits_l2", "a number"},
+                    {"grad_l2", "one number for each weight of the model"},
+                    {"greedy_from_8", "the first 8 ids of input_ids and their continuation"}};
+
 static sn_status bad_golden(check *c, const char *key) {
-  return sn_ctx_fail(c->ctx, SN_ERR_FORMAT, "%s: \"%s\" is missing or not as expected",
-                     c->args->golden, key);
+  const char *form = "";
+  for (size_t i = 0; i < sizeof golden_forms / sizeof *golden_forms; i++)
+    if (strcmp(golden_forms[i].key, key) == 0)
+      form = golden_forms[i].form;
+  return sn_ctx_fail(c->ctx, SN_ERR_FORMAT, "%s: \"%s\" is missing, or is not %s", c->args->golden,
+                     key, form);
 }
 
 /* A [batch, length] table of ids. */

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum {
   TRAIN_TOKENS = 300000,
@@ -149,11 +150,25 @@ static sn_status make_model(demo *d) {
   return make_eval(d);
 }
 
+/* Whether the results can be kept is known before the training, not after it. */
 static sn_status make_folder(demo *d) {
-  if (mkdir(d->args->out, 0777) == 0 || errno == EEXIST)
-    return SN_OK;
-  return sn_ctx_fail(d->ctx, SN_ERR_IO, "cannot make the folder %s: %s", d->args->out,
-                     strerror(errno));
+  const char *out = d->args->out;
+  char probe[4096];
+  struct stat found;
+  if (mkdir(out, 0777) != 0 && errno != EEXIST)
+    return sn_ctx_fail(d->ctx, SN_ERR_IO, "cannot make the folder \"%s\": %s", out,
+                       strerror(errno));
+  if (stat(out, &found) != 0 || !S_ISDIR(found.st_mode))
+    return sn_ctx_fail(d->ctx, SN_ERR_IO, "--out: \"%s\" is there and is not a folder", out);
+  if (!demo_path(d->ctx, out, ".probe-XXXXXX", probe, sizeof probe))
+    return SN_ERR_INVALID;
+  int file = mkstemp(probe);
+  if (file < 0)
+    return sn_ctx_fail(d->ctx, SN_ERR_IO, "--out: cannot write into \"%s\": %s", out,
+                       strerror(errno));
+  close(file);
+  unlink(probe);
+  return SN_OK;
 }
 
 /* --- keeping and resuming --- */
@@ -180,8 +195,9 @@ static sn_status resume(demo *d) {
   SN_TRY(demo_record_read(d->ctx, d->args->out, sn_trainer_steps(d->trainer), &d->record));
   if (d->record.n)
     d->first_loss = d->record.points[0].loss;
-  printf("resumed at step %lld of %lld\n", (long long)sn_trainer_steps(d->trainer),
-         (long long)d->total);
+  int64_t step = sn_trainer_steps(d->trainer);
+  printf("resumed at step %lld of %lld%s\n", (long long)step, (long long)d->total,
+         d->total && step >= d->total ? ": the training was at its end" : "");
   return SN_OK;
 }
 
@@ -375,7 +391,7 @@ static int run(const cli_command *self, int argc, char **argv) {
   if (!cli_parse(self, argc, argv, &args))
     return CLI_USAGE;
   if (!(args.seconds > 0 && args.seconds <= 86400)) {
-    (void)cli_error(self, "--seconds must lie in 0 … 86400");
+    (void)cli_error(self, "--seconds must be above 0 and at most 86400");
     return CLI_USAGE;
   }
   demo d = {.self = self, .args = &args, .last_heldout = NAN};

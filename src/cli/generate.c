@@ -25,9 +25,9 @@ static const cli_option options[] = {
     {"--temp", "T", CLI_REAL, offsetof(generate_args, temperature), false,
      "temperature; 0, the default, always takes the likeliest"},
     {"--top-k", "K", CLI_INT, offsetof(generate_args, top_k), false,
-     "only the K likeliest; 0: all"},
+     "with --temp: draw among the K likeliest; 0: all"},
     {"--top-p", "P", CLI_REAL, offsetof(generate_args, top_p), false,
-     "only the likeliest that make up P; 1: all"},
+     "with --temp: draw among the likeliest that make up P; 1: all"},
     {"--seed", "S", CLI_INT, offsetof(generate_args, seed), false, "seed of the draws; default 1"},
     {"--device", "D", CLI_TEXT, offsetof(generate_args, device), false,
      "where to run; default auto"},
@@ -55,8 +55,11 @@ static int check_args(const cli_command *self, const generate_args *a) {
     return usage_error(self, "give either --prompt or --ids");
   if (a->n < 0)
     return usage_error(self, "-n must not be negative");
-  if (!(a->temperature >= 0) || !(a->top_p > 0 && a->top_p <= 1) || a->top_k < 0)
-    return usage_error(self, "--temp and --top-k must not be negative, --top-p must lie in (0, 1]");
+  if (!(a->temperature >= 0) || isinf(a->temperature) || !(a->top_p > 0 && a->top_p <= 1) ||
+      a->top_k < 0)
+    return usage_error(
+        self, "--temp must be finite and not negative, --top-k not negative, and --top-p above 0 "
+              "and at most 1");
   return CLI_OK;
 }
 
@@ -174,5 +177,7 @@ const cli_command cli_generate = {
     "generate", "continue a prompt with a model", options,
     "Reads Hugging Face folders of the Llama family (Llama, Mistral, Qwen2, Qwen3) and GPT-2. "
     "Text\n"
-    "prompts work for models of `sinew demo`, whose config.json holds their vocabulary.",
+    "prompts work for models of `sinew demo`, whose config.json holds their vocabulary. Goes on "
+    "past\n"
+    "the end of a text, up to N tokens or the longest sequence that the model can see.",
     run};

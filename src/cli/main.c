@@ -66,6 +66,13 @@ static bool asks_for_help(const char *s) {
   return strcmp(s, "--help") == 0 || strcmp(s, "-h") == 0;
 }
 
+static bool any_asks_for_help(int argc, char **argv) {
+  bool asks = false;
+  for (int i = 0; i < argc && !asks; i++)
+    asks = asks_for_help(argv[i]);
+  return asks;
+}
+
 int main(int argc, char **argv) {
   if (argc > 0 && *argv[0])
     cli_program = argv[0];
@@ -76,7 +83,7 @@ int main(int argc, char **argv) {
   }
   if (strcmp(name, "--version") == 0) {
     printf("sinew %s\n", sn_version());
-    return CLI_OK;
+    return fflush(stdout) == 0 ? CLI_OK : CLI_FAILED;
   }
   if (asks_for_help(name))
     name = "help";
@@ -86,7 +93,7 @@ int main(int argc, char **argv) {
     return CLI_USAGE;
   }
   int code = CLI_OK;
-  if (argc == 3 && asks_for_help(argv[2]))
+  if (any_asks_for_help(argc - 2, argv + 2))
     cli_print_help(command);
   else
     code = command->run(command, argc - 2, argv + 2);

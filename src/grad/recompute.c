@@ -33,13 +33,22 @@ static void mark_kept(sweep *s) {
     }
 }
 
-void recompute_mark(sweep *s) {
+sn_status recompute_mark(sweep *s) {
+  s->segment = arena_array(s->memory, s->n_nodes, sizeof *s->segment);
+  s->kept = arena_array(s->memory, s->n_nodes, sizeof *s->kept);
+  s->cloned = arena_array(s->memory, s->n_nodes, sizeof *s->cloned);
+  s->clone = arena_array(s->memory, s->n_values, sizeof *s->clone);
+  s->held = arena_array(s->memory, s->n_values, sizeof *s->held);
+  s->held_in = arena_array(s->memory, s->n_values, sizeof *s->held_in);
+  if (!s->segment || !s->kept || !s->cloned || !s->clone || !s->held || !s->held_in)
+    return SN_ERR_NO_MEMORY;
   mark_segments(s);
   mark_kept(s);
+  return SN_OK;
 }
 
 sn_value recompute_seen(const sweep *s, sn_value v) {
-  return v.id && v.id < s->n_values && s->clone[v.id].id ? s->clone[v.id] : v;
+  return s->clone && v.id && v.id < s->n_values && s->clone[v.id].id ? s->clone[v.id] : v;
 }
 
 /* A kept value as the clones of a segment see it: not before `after` has arrived. */
@@ -87,7 +96,7 @@ sn_status recompute_segment(sweep *s, uint32_t boundary, sn_value after) {
     if (s->segment[i] != boundary + 1 || s->kept[i])
       continue;
     node n = g->nodes[i];
-    sn_value *in = arena_array(&s->memory, (size_t)n.n_in, sizeof *in);
+    sn_value *in = arena_array(s->memory, (size_t)n.n_in, sizeof *in);
     if (!in)
       return SN_ERR_NO_MEMORY;
     clone_arguments(s, &n, boundary + 1, after, in);

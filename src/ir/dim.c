@@ -23,6 +23,7 @@ typedef struct dim_term {
 
 typedef struct dim_expr {
   int n;
+  int next;                 /* in its chain of the hash table, index + 1; means nothing in a copy */
   dim_term term[MAX_TERMS]; /* descending by atoms; the constant, without atoms, last */
 } dim_expr;
 
@@ -33,6 +34,8 @@ struct dim_table {
   int n_symbols, cap_symbols;
   dim_expr *exprs;
   int n_exprs, cap_exprs;
+  int *buckets; /* of expressions, index + 1; n_buckets is a power of two */
+  int n_buckets;
 };
 
 static dim_table *table(sn_graph *g) {
@@ -58,6 +61,11 @@ static bool room(sn_graph *g, void **array, int n, int *cap, size_t each) {
 
 static sn_dim fail(sn_graph *g, const char *why) {
   (void)graph_fail(g, SN_ERR_INVALID, "size expression: %s", why);
+  return 0;
+}
+
+static sn_dim fail_symbol(sn_graph *g, const char *name, const char *why) {
+  (void)graph_fail(g, SN_ERR_INVALID, "symbol \"%s\": %s", name, why);
   return 0;
 }
 
@@ -163,6 +171,36 @@ static void measure(const dim_table *t, const dim_expr *e, int *weight, int *dep
     }
 }
 
+static int *bucket_of(const dim_table *t, const dim_expr *e) {
+  uint64_t h = hash_bytes(HASH_SEED, &e->n, sizeof e->n);
+  for (int i = 0; i < e->n; i++) {
+    h = hash_bytes(h, &e->term[i].coef, sizeof e->term[i].coef);
+    h = hash_bytes(h, e->term[i].atom, (size_t)e->term[i].n * sizeof e->term[i].atom[0]);
+  }
+  return &t->buckets[h & (uint64_t)(t->n_buckets - 1)];
+}
+
+static void link_expr(dim_table *t, int i) {
+  int *bucket = bucket_of(t, &t->exprs[i]);
+  t->exprs[i].next = *bucket;
+  *bucket = i + 1;
+}
+
+/* A table at most full before one more goes in. */
+static bool grow_buckets(sn_graph *g, dim_table *t) {
+  if (t->n_exprs < t->n_buckets)
+    return true;
+  int n = t->n_buckets ? t->n_buckets * 4 : 16;
+  int *buckets = arena_array(&g->memory, (size_t)n, sizeof *buckets);
+  if (!buckets)
+    return false;
+  t->buckets = buckets;
+  t->n_buckets = n;
+  for (int i = 0; i < t->n_exprs; i++)
+    link_expr(t, i);
+  return true;
+}
+
 /* The handle of an expression; a plain number when it has no atoms. */
 static sn_dim intern(sn_graph *g, const dim_expr *e) {
   int weight, depth;
@@ -173,15 +211,16 @@ static sn_dim intern(sn_graph *g, const dim_expr *e) {
   dim_table *t = table(g);
   if (!t)
     return no_memory(g);
-  for (int i = 0; i < t->n_exprs; i++)
-    if (compare_exprs(t, &t->exprs[i], e) == 0)
-      return DIM_HANDLES - i;
+  for (int i = t->n_buckets ? *bucket_of(t, e) : 0; i; i = t->exprs[i - 1].next)
+    if (compare_exprs(t, &t->exprs[i - 1], e) == 0)
+      return DIM_HANDLES - (i - 1);
   measure(t, e, &weight, &depth);
   if (weight > MAX_WEIGHT || depth > DIM_MAX_DEPTH)
     return fail(g, "too large");
-  if (!room(g, (void **)&t->exprs, t->n_exprs, &t->cap_exprs, sizeof *e))
+  if (!room(g, (void **)&t->exprs, t->n_exprs, &t->cap_exprs, sizeof *e) || !grow_buckets(g, t))
     return no_memory(g);
   t->exprs[t->n_exprs] = *e;
+  link_expr(t, t->n_exprs);
   return DIM_HANDLES - t->n_exprs++;
 }
 
@@ -213,14 +252,14 @@ sn_dim sn_symbol(sn_graph *g, const char *name, int64_t max) {
   for (const char *p = name; *p; p++)
     if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || *p == '_' ||
           (p > name && *p >= '0' && *p <= '9')))
-      return fail(g, "a symbol's name must be letters, digits and _");
+      return fail_symbol(g, name, "a name must be letters, digits and _, no digit first");
   if (max < 0 || max >= DIM_LIMIT)
-    return fail(g, "a symbol's maximum must lie in 0 … 2^56");
+    return fail_symbol(g, name, "a maximum must not be negative, and be below 2^56");
   int s = dim_find_symbol(g, name);
   if (s >= 0) {
     int atom = g->dims->symbols[s];
     if (g->dims->atoms[atom].hi != max)
-      return fail(g, "a symbol was declared twice with different maxima");
+      return fail_symbol(g, name, "declared twice with different maxima");
     return of_atom(g, atom);
   }
   const char *kept = graph_intern(g, name);
@@ -249,7 +288,8 @@ bool dim_copy_all(sn_graph *to, const sn_graph *from) {
   copy->atoms = arena_copy(&to->memory, t->atoms, (size_t)t->n_atoms * sizeof *t->atoms);
   copy->symbols = arena_copy(&to->memory, t->symbols, (size_t)t->n_symbols * sizeof *t->symbols);
   copy->exprs = arena_copy(&to->memory, t->exprs, (size_t)t->n_exprs * sizeof *t->exprs);
-  if (!copy->atoms || !copy->symbols || !copy->exprs)
+  copy->buckets = arena_copy(&to->memory, t->buckets, (size_t)t->n_buckets * sizeof *t->buckets);
+  if (!copy->atoms || !copy->symbols || !copy->exprs || !copy->buckets)
     return false;
   for (int i = 0; i < copy->n_atoms; i++)
     if (copy->atoms[i].name && !(copy->atoms[i].name = graph_intern(to, copy->atoms[i].name)))

@@ -6,16 +6,7 @@
 
 #include <stdio.h>
 
-enum { STRING_BUCKETS = 1024, FIRST_BUCKETS = 256 };
-
-typedef struct string_link {
-  struct string_link *next;
-  char text[];
-} string_link;
-
-struct interned {
-  string_link *bucket[STRING_BUCKETS];
-};
+enum { FIRST_BUCKETS = 256 };
 
 typedef struct scope_link {
   struct scope_link *outer;
@@ -55,9 +46,9 @@ sn_status graph_create(sn_ctx *ctx, const op_table *table, sn_graph **out_graph)
   g->message = "";
   g->n_buckets = FIRST_BUCKETS;
   g->buckets = arena_array(&g->memory, g->n_buckets, sizeof *g->buckets);
-  g->strings = arena_alloc(&g->memory, sizeof *g->strings);
-  bool ok = reserve(g, (void **)&g->values, 0, 1, &g->cap_values, sizeof(value_info));
-  if (!ok || !g->buckets || !g->strings) {
+  bool ok =
+      names_create(g) && reserve(g, (void **)&g->values, 0, 1, &g->cap_values, sizeof(value_info));
+  if (!ok || !g->buckets) {
     sn_graph_destroy(g);
     return SN_ERR_NO_MEMORY;
   }
@@ -78,6 +69,10 @@ sn_status sn_graph_status(const sn_graph *g) { return g->status; }
 const char *sn_graph_message(const sn_graph *g) { return g->message; }
 sn_ctx *sn_graph_ctx(const sn_graph *g) { return g->ctx; }
 
+sn_status graph_check(const sn_graph *g, sn_ctx *ctx) {
+  return g->status == SN_OK ? SN_OK : diag_fail(ctx, g->status, "%s", g->message);
+}
+
 sn_value graph_fail(sn_graph *g, sn_status status, const char *format, ...) {
   if (g->status != SN_OK)
     return graph_invalid();
@@ -96,21 +91,6 @@ sn_value graph_fail(sn_graph *g, sn_status status, const char *format, ...) {
 static sn_value no_memory(sn_graph *g) {
   return graph_fail(g, SN_ERR_NO_MEMORY, "out of memory while building a graph of %u nodes",
                     g->n_nodes);
-}
-
-const char *graph_intern(sn_graph *g, const char *string) {
-  size_t size = strlen(string) + 1;
-  string_link **bucket = &g->strings->bucket[hash_string(HASH_SEED, string) % STRING_BUCKETS];
-  for (string_link *s = *bucket; s; s = s->next)
-    if (strcmp(s->text, string) == 0)
-      return s->text;
-  string_link *s = arena_alloc(&g->memory, sizeof *s + size);
-  if (!s)
-    return NULL;
-  memcpy(s->text, string, size);
-  s->next = *bucket;
-  *bucket = s;
-  return s->text;
 }
 
 /* Attributes are equal when their bytes are, but for a BYTES attribute, which always stands last and is
@@ -179,8 +159,8 @@ static void grow_buckets(sn_graph *g) {
 
 static bool check_inputs(sn_graph *g, const op_desc *op, const sn_value *in, int n_in) {
   if (op->on_list ? n_in < 1 : n_in != op->n_inputs) {
-    (void)graph_fail(g, SN_ERR_INVALID, "%s: expected %d arguments, got %d", op->name,
-                     op->on_list ? 1 : op->n_inputs, n_in);
+    (void)graph_fail(g, SN_ERR_INVALID, "%s: expected %s%d arguments, got %d", op->name,
+                     op->on_list ? "at least " : "", op->on_list ? 1 : op->n_inputs, n_in);
     return false;
   }
   for (int i = 0; i < n_in; i++) {
@@ -230,13 +210,18 @@ static bool infer(sn_graph *g, const op_desc *op, const sn_value *in, int n_in, 
   return true;
 }
 
+static const char *leaf_name(const op_desc *op, const void *attrs) {
+  return *(const char **)attr_at(attrs, &op->attrs[0]);
+}
+
 static sn_value append(sn_graph *g, int op, const sn_value *in, int n_in, const void *attrs,
                        const sn_type *types, uint64_t hash) {
   const op_desc *d = &g->table->ops[op];
   sn_value *kept = arena_copy(&g->memory, in, (size_t)n_in * sizeof *in);
   if (!kept || !reserve(g, (void **)&g->nodes, g->n_nodes, 1, &g->cap_nodes, sizeof(node)) ||
       !reserve(g, (void **)&g->values, g->n_values, (uint32_t)d->n_results, &g->cap_values,
-               sizeof(value_info)))
+               sizeof(value_info)) ||
+      (op_has_name(d) && !names_set_leaf(g, op, leaf_name(d, attrs), (sn_value){g->n_values})))
     return no_memory(g);
   uint32_t index = g->n_nodes++;
   g->nodes[index] = (node){.op = (uint16_t)op,
@@ -256,13 +241,10 @@ static sn_value append(sn_graph *g, int op, const sn_value *in, int n_in, const 
 /* Leaves with a name: a state may be read twice, an input is declared once. */
 static bool name_clashes(sn_graph *g, int op, const void *attrs) {
   const op_desc *d = &g->table->ops[op];
-  if (d->n_inputs || d->on_list || !d->n_attrs || d->attrs[0].kind != ATTR_STR)
+  if (!op_has_name(d) || graph_find_named(g, op, leaf_name(d, attrs)).id == 0)
     return false;
-  const char *name = *(const char **)attr_at(attrs, &d->attrs[0]);
-  if (graph_find_named(g, op, name).id == 0)
-    return false;
-  (void)graph_fail(g, SN_ERR_INVALID, "%s: \"%s\" is declared twice with different types", d->name,
-                   name);
+  (void)graph_fail(g, SN_ERR_INVALID, "%s: \"%s\" is declared twice with different attributes",
+                   d->name, leaf_name(d, attrs));
   return true;
 }
 
@@ -286,7 +268,7 @@ sn_value graph_add(sn_graph *g, int op, const sn_value *in, int n_in, const void
 }
 
 const char *graph_leaf_name(const sn_graph *g, const node *n) {
-  return *(const char **)attr_at(n->attrs, &graph_op(g, n)->attrs[0]);
+  return leaf_name(graph_op(g, n), n->attrs);
 }
 
 int graph_find_op(const sn_graph *g, const char *name) {
@@ -294,13 +276,6 @@ int graph_find_op(const sn_graph *g, const char *name) {
     if (strcmp(g->table->ops[i].name, name) == 0)
       return i;
   return 0;
-}
-
-sn_value graph_find_named(const sn_graph *g, int op, const char *name) {
-  for (uint32_t i = 0; i < g->n_nodes; i++)
-    if (g->nodes[i].op == op && strcmp(graph_leaf_name(g, &g->nodes[i]), name) == 0)
-      return node_result(&g->nodes[i], 0);
-  return SN_NONE;
 }
 
 bool sn_value_valid(const sn_graph *g, sn_value v) { return v.id > 0 && v.id < g->n_values; }
@@ -376,7 +351,7 @@ void sn_output(sn_graph *g, const char *name, sn_value v) {
     return;
   }
   for (int i = 0; i < g->n_outputs; i++)
-    if (strcmp(g->outputs[i].name, name) == 0) {
+    if (g->outputs[i].name == kept) {
       (void)graph_fail(g, SN_ERR_INVALID, "output \"%s\" is declared twice", name);
       return;
     }
@@ -402,11 +377,10 @@ static bool assign_fits(sn_graph *g, sn_value state, sn_value value) {
                      graph_type_text(g, a), graph_type_text(g, b));
     return false;
   }
-  for (int i = 0; i < g->n_assigns; i++)
-    if (g->assigns[i].state.id == state.id) {
-      (void)graph_fail(g, SN_ERR_INVALID, "assign: state \"%s\" is assigned twice", name);
-      return false;
-    }
+  if (graph_node(g, state)->assigned) {
+    (void)graph_fail(g, SN_ERR_INVALID, "assign: state \"%s\" is assigned twice", name);
+    return false;
+  }
   return true;
 }
 
@@ -420,6 +394,7 @@ void sn_assign(sn_graph *g, sn_value state, sn_value value) {
   }
   g->cap_assigns = (int)cap;
   g->assigns[g->n_assigns++] = (assignment){state, value};
+  g->nodes[g->values[state.id].node].assigned = true;
 }
 
 void sn_text_free(sn_ctx *ctx, char *string) { mem_free_str(ctx, string); }

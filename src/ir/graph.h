@@ -17,6 +17,7 @@ enum { MAX_NAME = 512 };
 typedef struct node {
   uint16_t op;
   bool boundary; /* sn_recompute: kept for the backward pass */
+  bool assigned; /* a state that an assign writes */
   int n_in;
   int n_out;
   uint32_t first;       /* id of result 0 */
@@ -54,7 +55,7 @@ struct sn_graph {
   uint32_t n_values, cap_values;
   uint32_t *buckets; /* node index + 1; n_buckets is a power of two */
   uint32_t n_buckets;
-  interned *strings; /* names and labels, chained by bucket */
+  interned *strings; /* names and labels (names.c) */
   dim_table *dims;
   named_value *outputs;
   int n_outputs, cap_outputs;
@@ -70,10 +71,10 @@ struct sn_graph {
 sn_status graph_create(sn_ctx *ctx, const op_table *table, sn_graph **out_graph) SN_MUST_USE;
 /* Appends (or finds) a node; the value of its result 0, invalid on error. */
 sn_value graph_add(sn_graph *g, int op, const sn_value *in, int n_in, const void *attrs);
+/* SN_OK, or the graph's first error, with its message put into ctx. */
+sn_status graph_check(const sn_graph *g, sn_ctx *ctx) SN_MUST_USE;
 /* Keeps the first error. Always returns the invalid value. */
 sn_value graph_fail(sn_graph *g, sn_status status, const char *format, ...) PRINTF_LIKE(3, 4);
-/* A string that lives with the graph; equal strings are equal pointers. NULL without memory. */
-const char *graph_intern(sn_graph *g, const char *text);
 /* Whether the hash table finds this node under its own op, arguments and attributes. */
 bool graph_finds(const sn_graph *g, const node *n);
 
@@ -94,12 +95,23 @@ static inline const op_desc *graph_op(const sn_graph *g, const node *n) {
 static inline sn_value node_result(const node *n, int k) {
   return (sn_value){n->first + (uint32_t)k};
 }
-/* The name that an input or state carries (its first attribute). */
+/* Inputs and states: leaves whose first attribute is a name. */
+static inline bool op_has_name(const op_desc *op) {
+  return !op->n_inputs && !op->on_list && op->n_attrs && op->attrs[0].kind == ATTR_STR;
+}
+/* The name that such a leaf carries. */
 const char *graph_leaf_name(const sn_graph *g, const node *n);
 /* Op id by name; 0 when there is none. */
 int graph_find_op(const sn_graph *g, const char *name);
+
+/* --- names.c --- */
+/* A string that lives with the graph; equal strings are equal pointers. NULL without memory. */
+const char *graph_intern(sn_graph *g, const char *text);
 /* The leaf of that op and name; SN_NONE when there is none. */
 sn_value graph_find_named(const sn_graph *g, int op, const char *name);
+/* For graph.c: an empty table; a leaf found by its name from now on. false without memory. */
+bool names_create(sn_graph *g) SN_MUST_USE;
+bool names_set_leaf(sn_graph *g, int op, const char *name, sn_value leaf) SN_MUST_USE;
 
 /* --- attributes (attr.c) --- */
 /* Copies src into the zeroed dst in canonical form; false after graph_fail. */

@@ -68,9 +68,12 @@ static void print_real(double x, text *out) {
 }
 
 static void print_bytes(const sn_bytes *b, text *out) {
+  static const char digits[] = "0123456789abcdef";
   text_puts(out, "0x");
-  for (size_t i = 0; i < b->size; i++)
-    text_printf(out, "%02x", ((const unsigned char *)b->data)[i]);
+  for (size_t i = 0; i < b->size; i++) {
+    unsigned byte = ((const unsigned char *)b->data)[i];
+    text_add(out, (const char[]){digits[byte >> 4], digits[byte & 15]}, 2);
+  }
 }
 
 static void print_attr(const sn_graph *g, const attr_desc *a, const void *at, text *out) {
@@ -147,7 +150,7 @@ static void print_graph(const sn_graph *g, text *out) {
 
 sn_status sn_graph_print(const sn_graph *g, char **out_text) {
   *out_text = NULL;
-  SN_TRY(g->status);
+  SN_TRY(graph_check(g, g->ctx));
   text out;
   text_init(&out, g->ctx);
   text_puts(&out, "");

@@ -43,8 +43,7 @@ static sn_status check_node(sn_graph *g, uint32_t i, arena *scratch) {
 
 /* Names of inputs and states are unique among their kind; hash-consing lets equal ones be one node. */
 static sn_status check_name(const sn_graph *g, uint32_t i) {
-  const op_desc *op = graph_op(g, &g->nodes[i]);
-  if (op->n_inputs || op->on_list || !op->n_attrs || op->attrs[0].kind != ATTR_STR)
+  if (!op_has_name(graph_op(g, &g->nodes[i])))
     return SN_OK;
   const char *name = graph_leaf_name(g, &g->nodes[i]);
   if (graph_find_named(g, g->nodes[i].op, name).id != g->nodes[i].first)
@@ -52,33 +51,45 @@ static sn_status check_name(const sn_graph *g, uint32_t i) {
   return SN_OK;
 }
 
-static sn_status check_ends(const sn_graph *g) {
+static sn_status check_outputs(const sn_graph *g) {
   for (int i = 0; i < g->n_outputs; i++) {
     if (!sn_value_valid(g, g->outputs[i].value))
       return diag_fail(g->ctx, SN_ERR_INTERNAL, "graph: output \"%s\" has no value",
                        g->outputs[i].name);
     for (int j = 0; j < i; j++)
-      if (strcmp(g->outputs[j].name, g->outputs[i].name) == 0)
+      if (g->outputs[j].name == g->outputs[i].name) /* interned */
         return diag_fail(g->ctx, SN_ERR_INTERNAL, "graph: output \"%s\" is declared twice",
                          g->outputs[i].name);
   }
+  return SN_OK;
+}
+
+static sn_status check_assigns(const sn_graph *g, arena *scratch) {
+  int op = graph_find_op(g, "state");
+  bool *assigned = arena_array(scratch, g->n_nodes, sizeof *assigned);
+  if (!assigned)
+    return SN_ERR_NO_MEMORY;
   for (int i = 0; i < g->n_assigns; i++) {
     assignment a = g->assigns[i];
     if (!sn_value_valid(g, a.state) || !sn_value_valid(g, a.value) ||
-        strcmp(graph_op(g, graph_node(g, a.state))->name, "state") != 0 ||
+        graph_node(g, a.state)->op != op ||
         !type_equal(sn_value_type(g, a.state), sn_value_type(g, a.value)))
       return diag_fail(g->ctx, SN_ERR_INTERNAL, "graph: assign %d does not fit its state", i);
-    for (int j = 0; j < i; j++)
-      if (g->assigns[j].state.id == a.state.id)
-        return diag_fail(g->ctx, SN_ERR_INTERNAL, "graph: a state is assigned twice");
+    bool *before = &assigned[g->values[a.state.id].node];
+    if (*before)
+      return diag_fail(g->ctx, SN_ERR_INTERNAL, "graph: a state is assigned twice");
+    *before = true;
   }
+  for (uint32_t i = 0; i < g->n_nodes; i++)
+    if (assigned[i] != g->nodes[i].assigned)
+      return broken(g, i, "is marked as assigned and is not, or the reverse");
   return SN_OK;
 }
 
 sn_status sn_graph_verify(const sn_graph *graph) {
   /* Inference may intern size expressions, which does not change what the graph means. */
   sn_graph *g = (sn_graph *)(uintptr_t)graph;
-  SN_TRY(g->status);
+  SN_TRY(graph_check(g, g->ctx));
   arena scratch;
   arena_init(&scratch, g->ctx);
   sn_status status = SN_OK;
@@ -95,7 +106,10 @@ sn_status sn_graph_verify(const sn_graph *graph) {
   if (status == SN_OK && next != g->n_values)
     status =
         diag_fail(g->ctx, SN_ERR_INTERNAL, "graph: %u values for %u results", g->n_values, next);
+  if (status == SN_OK)
+    status = check_outputs(g);
+  if (status == SN_OK)
+    status = check_assigns(g, &scratch);
   arena_clear(&scratch);
-  SN_TRY(status);
-  return check_ends(g);
+  return status;
 }

@@ -15,22 +15,16 @@ void graph_mark_live(const sn_graph *g, bool *live) {
         live[g->values[g->nodes[i].in[k].id].node] = true;
 }
 
-/* Leaves with a name are those whose first attribute is one. */
-static bool named(const sn_graph *g, const node *n) {
-  const op_desc *op = graph_op(g, n);
-  return op->n_attrs && op->attrs[0].kind == ATTR_STR;
-}
-
 const char *sn_value_name(const sn_graph *g, sn_value v) {
-  if (!sn_value_valid(g, v) || !named(g, graph_node(g, v)))
+  if (!sn_value_valid(g, v) || !op_has_name(graph_op(g, graph_node(g, v))))
     return NULL;
   return graph_leaf_name(g, graph_node(g, v));
 }
 
 int sn_graph_states(const sn_graph *g, sn_value *out_states, int capacity) {
-  int n = 0;
+  int n = 0, state = graph_find_op(g, "state");
   for (uint32_t i = 0; i < g->n_nodes; i++)
-    if (strcmp(graph_op(g, &g->nodes[i])->name, "state") == 0) {
+    if (g->nodes[i].op == state) {
       if (n < capacity)
         out_states[n] = node_result(&g->nodes[i], 0);
       n++;

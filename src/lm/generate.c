@@ -95,8 +95,11 @@ static sn_status check_options(sn_ctx *ctx, const sn_generate_options *o, int64_
 sn_status sn_generator_create(const sn_model *model, sn_store *store,
                               const sn_generate_options *options, sn_generator **out_generator) {
   const sn_model_config *config = sn_model_get_config(model);
+  const sn_generate_options defaults = {0};
   sn_ctx *ctx = sn_model_ctx(model);
   *out_generator = NULL;
+  if (!options)
+    options = &defaults;
   SN_TRY(check_options(ctx, options, config->max_length));
   sn_generator *gen = sn_ctx_alloc(ctx, sizeof *gen);
   if (!gen)

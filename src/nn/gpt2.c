@@ -43,9 +43,10 @@ static sn_value mlp(const nn_build *b, sn_value x, const char *prefix) {
 
 /* x += attention(norm(x)); x += mlp(norm(x)) */
 static sn_value layer(const nn_build *b, sn_value x, int64_t i) {
-  char prefix[64];
-  snprintf(prefix, sizeof prefix, "transformer.h.%lld.", (long long)i);
-  sn_scope_push(b->g, prefix + 12);
+  char scope[32], prefix[64];
+  snprintf(scope, sizeof scope, "h.%lld", (long long)i);
+  snprintf(prefix, sizeof prefix, "transformer.%s.", scope);
+  sn_scope_push(b->g, scope);
   x = sn_add(b->g, x, nn_dropout(b, attention(b, norm(b, x, prefix, "ln_1"), prefix, i)));
   x = sn_add(b->g, x, nn_dropout(b, mlp(b, norm(b, x, prefix, "ln_2"), prefix)));
   sn_scope_pop(b->g);

@@ -44,10 +44,11 @@ static sn_value mlp(const nn_build *b, sn_value x, const char *prefix) {
 
 /* x += attention(norm(x)); x += mlp(norm(x)) */
 static sn_value layer(const nn_build *b, sn_value x, int64_t i) {
-  char prefix[64], part[96];
+  char scope[32], prefix[64], part[96];
   int64_t h = b->config->hidden;
-  snprintf(prefix, sizeof prefix, "model.layers.%lld.", (long long)i);
-  sn_scope_push(b->g, prefix + 6);
+  snprintf(scope, sizeof scope, "layers.%lld", (long long)i);
+  snprintf(prefix, sizeof prefix, "model.%s.", scope);
+  sn_scope_push(b->g, scope);
   sn_value y = norm(b, x, prefix, "input_layernorm.weight", h);
   snprintf(part, sizeof part, "%sself_attn.", prefix);
   x = sn_add(b->g, x, nn_dropout(b, attention(b, y, part, i)));

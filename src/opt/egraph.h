@@ -43,11 +43,13 @@ typedef struct eclass {
   double bytes;
   enode *first, *last;
   parent_link *parents, *last_parent;
-  enode *constant;   /* a `constant` or `full` among its nodes */
-  bool uniform;      /* every element is `value` */
-  bool prepared;     /* depends on nothing but constants and states that are not assigned */
-  bool pending;      /* merged since the last rebuild */
-  int8_t dirty;      /* 1 + levels of ancestors already marked; 0: not in the list */
+  enode *constant; /* a `constant` or `full` among its nodes */
+  bool uniform;    /* every element is `value` */
+  bool prepared;   /* depends on nothing but constants and states that are not assigned */
+  bool pending;    /* merged since the last rebuild */
+  bool dirty;      /* in the list to match */
+  uint16_t felt; /* the levels of patterns at which a change here was passed on, in round felt_in */
+  uint32_t felt_in;
   double value;
   uint32_t origin; /* lowest input value id of the class; 0: made by rules */
 } eclass;
@@ -70,9 +72,11 @@ typedef struct egraph {
   uint32_t max_nodes; /* adds beyond are refused; 0: no bound */
   bool full;          /* one was */
   uint16_t adding_rule;
-  int depth; /* of the deepest pattern: how far a change is felt */
-  uint32_t merges;
-  bool *assigned; /* by input value: a state that an assign writes */
+  const uint16_t
+      *levels; /* by op: bit j, an inner node of some pattern at level j has it; NULL: none */
+  uint32_t merges, round;
+  uint32_t n_seen; /* nodes when the round began: those that patterns match */
+  bool *assigned;  /* by input value: a state that an assign writes */
 } egraph;
 
 sn_status egraph_init(egraph *e, sn_graph *dims, const op_table *table) SN_MUST_USE;
@@ -88,8 +92,13 @@ class_id egraph_add(egraph *e, int op, const class_id *in, int n_in, const void 
 bool egraph_merge(egraph *e, class_id a, class_id b);
 /* Restores congruence. */
 void egraph_rebuild(egraph *e);
-/* Puts a class and those that see it within the depth of patterns on the list to match. */
+/* Puts a class on the list to match, and those above it in which a pattern could have it inside. */
 void egraph_touch(egraph *e, class_id c);
+/* The type that a node would have; false when its arguments do not fit, which is no error. in: canonical. */
+bool egraph_infer(egraph *e, int op, const class_id *in, int n_in, const void *attrs, sn_type *out);
+
+/* Takes back an error of the graph that lends its dims, unless memory ran out. Always false. */
+bool egraph_forgive(egraph *e);
 
 size_t egraph_attrs_size(const egraph *e, int op);
 /* Uniform value of a class as a node: full(type, value). */

@@ -11,7 +11,8 @@
  *
  * What the options allow. By default every result stays within rounding of the unoptimised graph: sums and
  * products may be reordered and factored, scales folded, composites recognised. fast_math adds what is
- * wrong for infinities, NaN and cancellation: x - x = 0, x / x = 1, 0 * x = 0, (a + b) - b = a.
+ * wrong for infinities, NaN and cancellation: x - x = 0, x / x = 1, 0 * x = 0, (a + b) - b = a. The sign of a
+ * zero is kept by neither.
  *
  * Deterministic: the same graph and options give the same graph. Budgets count nodes and matches, never
  * time. The result never costs more than the input by the same model.
@@ -32,6 +33,11 @@ typedef struct opt_options {
   opt_target target;   /* zeros: a modest machine */
   int64_t max_nodes;   /* e-nodes beyond the input's; 0: four times the input's, and 10,000 */
   int64_t max_matches; /* 0: forty times the input's nodes, and 100,000 */
+  /* Values that are needed beside outputs and assigns (a loss before its gradients), and where each value of
+   * the input went: by id, SN_NONE for those that are gone; n_values entries, or NULL. */
+  const sn_value *keep;
+  int n_keep;
+  sn_value *out_values;
 } opt_options;
 #define OPT_OPTIONS_INIT ((opt_options){0})
 
@@ -58,8 +64,9 @@ const char *opt_stop_name(opt_stop stop);
 /* report may be NULL. */
 sn_status opt_run(const sn_graph *in, const opt_options *options, sn_graph **out_graph,
                   opt_report *report) SN_MUST_USE;
-/* Only composites, so that they get their own gradients: opt_run with recognise_only. */
-sn_status opt_recognise(const sn_graph *in, sn_graph **out_graph, opt_report *report) SN_MUST_USE;
+/* Only composites, so that they get their own gradients: opt_run with recognise_only. options may be NULL. */
+sn_status opt_recognise(const sn_graph *in, const opt_options *options, sn_graph **out_graph,
+                        opt_report *report) SN_MUST_USE;
 /* Seconds that the live part of a graph takes on a target, by the optimiser's model. */
 sn_status opt_graph_cost(const sn_graph *g, const opt_target *target, double *out_s) SN_MUST_USE;
 

@@ -74,8 +74,7 @@ static sn_status prepare(ref_machine *m) {
 
 sn_status ref_start(ref_machine *m, const sn_graph *g, const int64_t *bindings, ref_mode mode) {
   *m = (ref_machine){.graph = g, .bindings = bindings, .mode = mode};
-  if (g->status != SN_OK)
-    return diag_fail(g->ctx, g->status, "%s", g->message);
+  SN_TRY(graph_check(g, g->ctx));
   m->tensors = mem_array(g->ctx, g->n_values, sizeof *m->tensors);
   m->live = mem_array(g->ctx, g->n_nodes, sizeof *m->live);
   m->last_use = mem_array(g->ctx, g->n_values, sizeof *m->last_use);

@@ -152,8 +152,6 @@ sn_status sn_session_create(const sn_graph *graph, sn_store *store,
                             const sn_session_options *options, sn_session **out_session) {
   static const sn_session_options defaults = {0};
   *out_session = NULL;
-  if (graph->status != SN_OK)
-    return diag_fail(graph->ctx, graph->status, "%s", graph->message);
   SN_TRY(sn_graph_verify(graph));
   sn_session *s = mem_alloc(graph->ctx, sizeof *s);
   if (!s)

@@ -160,6 +160,8 @@ sn_status store_entry_of(const sn_store *s, sn_ctx *ctx, const sn_graph *g, cons
   sn_type type = g->values[state->first].type;
   store_entry *e = s ? store_find(s, name) : NULL;
   *out_entry = e;
+  if (!s)
+    return diag_fail(ctx, SN_ERR_NOT_FOUND, "state \"%s\": no store is given", name);
   if (!e)
     return diag_fail(ctx, SN_ERR_NOT_FOUND, "state \"%s\" is not in the store", name);
   if (!type_equal(e->type, type))
@@ -198,8 +200,7 @@ static sn_status init_one(sn_store *s, const sn_graph *g, const node *n, uint64_
 }
 
 sn_status sn_store_init(sn_store *s, const sn_graph *g, uint64_t seed) {
-  if (g->status != SN_OK)
-    return diag_fail(s->ctx, g->status, "%s", g->message);
+  SN_TRY(graph_check(g, s->ctx));
   store_lock(s);
   int before = s->n;
   sn_status status = SN_OK;

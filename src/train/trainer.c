@@ -205,16 +205,29 @@ static sn_status check_params(sn_graph *g, const sn_param *params, int n) {
   return status;
 }
 
-static sn_status check(sn_graph *g, sn_value loss, const sn_trainer_options *o) {
+static bool usable(const sn_schedule *s) {
+  return s->rate >= 0 && isfinite(s->rate) && s->final_rate >= 0 && isfinite(s->final_rate) &&
+         s->warmup >= 0 && s->total >= 0;
+}
+
+static sn_status check(sn_graph *g, sn_value loss, int n, const sn_trainer_options *o) {
   sn_ctx *ctx = sn_graph_ctx(g);
   sn_type t = sn_value_type(g, loss);
+  if (!o)
+    return sn_ctx_fail(ctx, SN_ERR_INVALID, "trainer: options are missing: a rate has no default");
+  if (sn_graph_status(g) != SN_OK)
+    return sn_ctx_fail(ctx, sn_graph_status(g), "%s", sn_graph_message(g));
+  if (n < 1)
+    return sn_ctx_fail(ctx, SN_ERR_INVALID, "trainer: expected at least one parameter, got %d", n);
+  if (!usable(&o->schedule))
+    return sn_ctx_fail(
+        ctx, SN_ERR_INVALID,
+        "trainer: schedule: rates, warm-up and total must be finite and not negative");
   if (o->accumulate < 0 || !(o->clip_norm >= 0) ||
       !(o->loss_scale >= 0 && o->loss_scale <= MOST_SCALE))
     return sn_ctx_fail(ctx, SN_ERR_INVALID,
                        "trainer: accumulate, clip_norm and loss_scale must not be negative, nor "
                        "loss_scale above 2^126");
-  if (sn_graph_status(g) != SN_OK)
-    return sn_ctx_fail(ctx, sn_graph_status(g), "%s", sn_graph_message(g));
   if (t.dtype != SN_F32 || t.shape.rank != 0)
     return sn_ctx_fail(ctx, SN_ERR_INVALID,
                        "trainer: the loss must be an f32 scalar, got %s of rank %d",
@@ -227,7 +240,7 @@ sn_status sn_trainer_create(sn_graph *g, sn_value loss, const sn_param *params, 
                             sn_trainer **out_trainer) {
   sn_ctx *ctx = sn_graph_ctx(g);
   *out_trainer = NULL;
-  SN_TRY(check(g, loss, options));
+  SN_TRY(check(g, loss, n, options));
   SN_TRY(check_params(g, params, n));
   sn_trainer *t = sn_ctx_alloc(ctx, sizeof *t);
   if (!t)

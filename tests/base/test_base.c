@@ -100,6 +100,23 @@ TEST(the_faulty_heap_notices_wrong_sizes_and_leaks) {
   CHECK_EQ_INT(heap.blocks, 0);
 }
 
+TEST(a_large_block_leaves_the_chunk_in_use) {
+  fault_heap heap = {0};
+  sn_ctx *ctx = fault_ctx(&heap);
+  arena a;
+  arena_init(&a, ctx);
+  const char *small = arena_alloc(&a, 16);
+  for (int i = 0; i < 3; i++) {
+    CHECK(arena_alloc(&a, (size_t)2 << 20) != NULL);
+    const char *next = arena_alloc(&a, 16);
+    CHECK(next == small + 16);
+    small = next;
+  }
+  arena_clear(&a);
+  sn_ctx_destroy(ctx);
+  CHECK_EQ_INT(heap.blocks, 0);
+}
+
 TEST(arena_blocks_are_zeroed_aligned_and_apart) {
   fault_heap heap = {0};
   sn_ctx *ctx = fault_ctx(&heap);

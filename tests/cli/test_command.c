@@ -56,6 +56,26 @@ TEST(every_command_has_help) {
   command_free(&all);
 }
 
+/* Also after other arguments, right or wrong. */
+TEST(help_is_asked_for_anywhere) {
+  check_run(SINEW("generate", "dir", "--ids", "1", "--help"), 0, "usage: sinew generate", NULL);
+  check_run(SINEW("check", "-h", "dir", "--loud"), 0, "usage: sinew check", NULL);
+}
+
+/* The demo looks at where its results go before it trains. */
+TEST(demo_refuses) {
+  const char *folder = files_new_folder("demo");
+  char file[512];
+  snprintf(file, sizeof file, "%s", files_in(folder, "file"));
+  files_put_text(file, "");
+  check_run(SINEW("demo", "--out", file), 1, "", "is not a folder");
+  check_run(SINEW("demo", "--out", files_in(file, "below")), 1, "", "cannot make the folder");
+  if (files_count("/proc/self") > 0)
+    check_run(SINEW("demo", "--out", "/proc/self"), 1, "", "cannot write into");
+  check_run(SINEW("demo", "--seconds", "0"), 2, "", "--seconds must be above 0");
+  files_remove_folder(folder);
+}
+
 /* Help comes from the table that parsing reads, and shows all of it. */
 TEST(help_lists_every_option) {
   static const cli_command *const commands[] = {&cli_demo, &cli_generate, &cli_check};
@@ -101,6 +121,7 @@ TEST(bad_values) {
   check_run(SINEW("generate", "dir", "--ids", "1", "-n", "-1"), 2, NULL, "-n must not be negative");
   check_run(SINEW("generate", "dir", "--ids", "1", "--temp=-1"), 2, NULL, "--temp");
   check_run(SINEW("generate", "dir", "--ids", "1", "--temp", "nan"), 2, NULL, "--temp");
+  check_run(SINEW("generate", "dir", "--ids", "1", "--temp", "inf"), 2, NULL, "--temp");
   check_run(SINEW("generate", "dir", "--ids", "1", "--top-p", "0"), 2, NULL, "--top-p");
   check_run(SINEW("generate", "dir", "--ids", "1", "--top-p", "1.1"), 2, NULL, "--top-p");
   check_run(SINEW("generate", "dir", "--ids", "1", "--top-k", "-1"), 2, NULL, "--top-k");
@@ -203,6 +224,10 @@ TEST(output_that_cannot_be_written) {
   check_run(command_run("/bin/sh", "-c", "exec \"$0\" devices > /dev/full", command_sinew(),
                         (char *)NULL),
             1, NULL, "cannot write the output");
+  command_result r = command_run("/bin/sh", "-c", "exec \"$0\" --version > /dev/full",
+                                 command_sinew(), (char *)NULL);
+  CHECK_EQ_INT(r.code, 1);
+  command_free(&r);
 }
 
 /* --- against golden numbers --- */
@@ -333,11 +358,12 @@ TEST_WALK(check_notices) {
 TEST_WALK(check_refuses) {
   static const struct {
     const char *name, *old, *new, *err;
-  } rows[] = {{"no_loss", "\"loss\"", "\"lost\"", "\"loss\""},
+  } rows[] = {{"no_loss", "\"loss\"", "\"lost\"", "\"loss\" is missing, or is not a number"},
               {"no_ids", "\"input_ids\"", "\"input\"", "\"input_ids\""},
               {"no_labels", "\"labels\"", "\"label\"", "\"labels\""},
               {"no_last", "\"logits_last\"", "\"logits_first\"", "\"logits_last\""},
-              {"no_gradients", "\"grad_l2\"", "\"grad\"", "\"grad_l2\""},
+              {"no_gradients", "\"grad_l2\"", "\"grad\"",
+               "\"grad_l2\" is missing, or is not one number for each weight"},
               {"unknown_gradient", "\"model.norm.weight\"", "\"model.form.weight\"", "form"},
               {"no_greedy", "\"greedy_from_8\"", "\"greedy\"", "\"greedy_from_8\""},
               {"broken", "\"loss\":", "\"loss\"", "golden.json"}};

@@ -1,6 +1,7 @@
 /* The reverse sweep: what adds up, what is zero, what is refused, and gradients of gradients. What each op's
  * vjp computes is the business of the op table's own test. */
 #include "ops/table.h"
+#include "support/fault.h"
 #include "support/graph_run.h"
 #include "support/test.h"
 
@@ -321,6 +322,24 @@ TEST(the_path_to_what_is_not_differentiable_is_named) {
   }
   sn_ctx_destroy(ctx);
   free(ops);
+}
+
+/* Each decomposition is a sweep of its own; it must not cost what the whole graph does. */
+TEST(decompositions_share_their_memory) {
+  enum { MANY = 300 };
+  fault_heap heap = {0};
+  sn_ctx *ctx = fault_ctx(&heap);
+  sn_graph *g;
+  REQUIRE(ctx != NULL && sn_graph_create(ctx, &g) == SN_OK);
+  sn_value x = sn_input(g, "x", SN_F32, SN_SHAPE(4)), y = x, dx;
+  for (int i = 0; i < MANY; i++)
+    y = sn_slice(g, sn_tile(g, y, SN_INTS(2)), 0, 1, 5, 1);
+  sn_value loss = total(g, y);
+  int64_t before = heap.count;
+  CHECK_EQ_INT(sn_grad(g, loss, &x, 1, &dx), SN_OK);
+  CHECK(heap.count - before < MANY / 4);
+  sn_graph_destroy(g);
+  sn_ctx_destroy(ctx);
 }
 
 /* maximum, but its first argument as it is: a decomposition that ends where it begins. */

@@ -390,12 +390,12 @@ static const struct {
   sn_dim (*build)(void);
   const char *message;
 } errors[] = {
-    {bad_symbol, "a symbol's name must be letters, digits and _"},
-    {digit_symbol, "a symbol's name must be letters"},
+    {bad_symbol, "a name must be letters, digits and _"},
+    {digit_symbol, "a name must be letters, digits and _, no digit first"},
     {empty_symbol, "1 to 64 characters"},
     {null_symbol, "1 to 64 characters"},
-    {negative_symbol, "maximum must lie in"},
-    {huge_symbol, "maximum must lie in"},
+    {negative_symbol, "a maximum must not be negative, and be below 2^56"},
+    {huge_symbol, "a maximum must not be negative, and be below 2^56"},
     {other_maximum, "declared twice with different maxima"},
     {zero_divisor, "divisor must be positive"},
     {negative_divisor, "divisor must be positive"},
@@ -448,6 +448,27 @@ TEST(limits_can_be_reached) {
     CHECK(!dim_valid(graph, INT64_MAX));
     CHECK_EQ_INT(sn_dim_max(graph, INT64_MIN), 0);
     CHECK_EQ_STR(sn_graph_message(graph), "");
+  }
+  end();
+}
+
+/* More expressions than the first table holds. */
+TEST(many_expressions_are_found_again) {
+  if (start()) {
+    enum { MANY = 500 };
+    sn_dim made[MANY], a = dim("a");
+    for (int i = 0; i < MANY; i++)
+      made[i] = sn_dim_add(graph, sn_dim_mul(graph, a, i + 2), i);
+    for (int i = 0; i < MANY; i++) {
+      CHECK(sn_dim_add(graph, sn_dim_mul(graph, a, i + 2), i) == made[i]);
+      CHECK(i == 0 || made[i] != made[i - 1]);
+    }
+    sn_graph *copy;
+    REQUIRE(sn_graph_create(sn_graph_ctx(graph), &copy) == SN_OK);
+    CHECK(dim_copy_all(copy, graph));
+    for (int i = 0; i < MANY; i++)
+      CHECK(sn_dim_add(copy, sn_dim_mul(copy, a, i + 2), i) == made[i]);
+    sn_graph_destroy(copy);
   }
   end();
 }

@@ -5,6 +5,7 @@
 #include "support/fault.h"
 #include "support/test.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static sn_ctx *ctx;
@@ -88,7 +89,7 @@ TEST(leaves_are_one_by_name) {
     CHECK_EQ_STR(sn_graph_message(g), "");
     sn_value again = sn_input(g, "x", SN_F32, SN_SHAPE(3, 2));
     CHECK(!sn_value_valid(g, again));
-    CHECK_STR_HAS(sn_graph_message(g), "input: \"x\" is declared twice with different types");
+    CHECK_STR_HAS(sn_graph_message(g), "input: \"x\" is declared twice with different attributes");
   }
   end();
 }
@@ -97,7 +98,7 @@ TEST(a_state_has_one_initial_value) {
   if (start()) {
     state("w");
     sn_state(g, "w", SN_F32, SN_SHAPE(2, 3), SN_INIT_ONES, 0);
-    CHECK_STR_HAS(sn_graph_message(g), "state: \"w\" is declared twice");
+    CHECK_STR_HAS(sn_graph_message(g), "state: \"w\" is declared twice with different attributes");
   }
   end();
 }
@@ -146,6 +147,30 @@ TEST(many_nodes_are_found_again) {
   end();
 }
 
+/* More names than the first table holds, of two kinds of leaves. */
+TEST(many_names_are_found_again) {
+  if (start()) {
+    enum { MANY = 2000 };
+    char name[16];
+    sn_value inputs[MANY], states[MANY];
+    for (int i = 0; i < MANY; i++) {
+      snprintf(name, sizeof name, "leaf.%d", i);
+      inputs[i] = input(name);
+      states[i] = i % 2 ? state(name) : SN_NONE;
+    }
+    int op_input = graph_find_op(g, "input"), op_state = graph_find_op(g, "state");
+    for (int i = 0; i < MANY; i++) {
+      snprintf(name, sizeof name, "leaf.%d", i);
+      CHECK(graph_find_named(g, op_input, name).id == inputs[i].id);
+      CHECK(graph_find_named(g, op_state, name).id == states[i].id);
+      CHECK(graph_intern(g, name) == sn_value_name(g, inputs[i]));
+    }
+    CHECK_EQ_UINT(graph_find_named(g, op_input, "leaf").id, 0);
+    CHECK_EQ_INT(sn_graph_verify(g), SN_OK);
+  }
+  end();
+}
+
 /* --- sticky errors --- */
 
 TEST(the_first_error_stays) {
@@ -176,7 +201,9 @@ TEST(the_first_error_stays) {
     sn_value dx;
     CHECK_EQ_INT(sn_graph_print(g, &printed), SN_ERR_INVALID);
     CHECK(printed == NULL);
+    CHECK_EQ_INT(sn_ctx_fail(ctx, SN_ERR_IO, "another"), SN_ERR_IO);
     CHECK_EQ_INT(sn_graph_verify(g), SN_ERR_INVALID);
+    CHECK_EQ_STR(sn_ctx_message(ctx), sn_graph_message(g)); /* said anew by whatever refuses it */
     CHECK_EQ_INT(sn_grad(g, bad, &a, 1, &dx), SN_ERR_INVALID);
   }
   end();
@@ -265,7 +292,7 @@ static const struct {
 } errors[] = {
     {missing_argument, "add: b is missing"},
     {foreign_value, "neg: x is not a value of this graph"},
-    {empty_list, "concat: expected 1 arguments, got 0"},
+    {empty_list, "concat: expected at least 1 arguments, got 0"},
     {none_in_list, "concat: argument is missing"},
     {unnamed_input, "input: attribute name: a name must not be empty"},
     {long_name, "longer than 512 bytes"},
@@ -414,6 +441,7 @@ static void break_assign_state(sn_value y) {
   (void)y;
   g->assigns[0].state = g->assigns[0].value;
 }
+static void break_assigned(sn_value y) { g->nodes[g->values[y.id].node].assigned = true; }
 static void break_assign_twice(sn_value y) {
   (void)y;
   g->assigns[1] = g->assigns[0];
@@ -446,6 +474,7 @@ static const struct {
     {"assign", break_assign, "assign 0 does not fit its state"},
     {"assign state", break_assign_state, "assign 0 does not fit its state"},
     {"assign twice", break_assign_twice, "a state is assigned twice"},
+    {"assigned", break_assigned, "is marked as assigned and is not"},
 };
 
 TEST_WALK(the_verifier_finds) {

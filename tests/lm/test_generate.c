@@ -375,6 +375,26 @@ TEST(options_are_checked) {
   tiny_end(&t);
 }
 
+/* No options are the defaults: greedy, with room for all that the model can see. */
+TEST(without_options) {
+  tiny_model t;
+  sn_model_config c = tiny_config("llama");
+  if (!tiny_start(&t, &c))
+    return;
+  sn_generator *plain = NULL, *zeros = NULL;
+  CHECK_EQ_INT(sn_generator_create(t.model, t.store, NULL, &plain), SN_OK);
+  CHECK_EQ_INT(sn_generator_create(t.model, t.store, &(sn_generate_options){0}, &zeros), SN_OK);
+  for (int i = 0; plain && zeros && i < TINY_LENGTH; i++) {
+    int32_t start = 3, a = -1, b = -2;
+    CHECK_EQ_INT(sn_generator_next(plain, &start, i == 0, &a), SN_OK);
+    CHECK_EQ_INT(sn_generator_next(zeros, &start, i == 0, &b), SN_OK);
+    CHECK_EQ_INT(a, b);
+  }
+  sn_generator_destroy(plain);
+  sn_generator_destroy(zeros);
+  tiny_end(&t);
+}
+
 /* A store without the weights is an error, not a model of zeros. */
 TEST(missing_weights) {
   tiny_model t;

@@ -318,6 +318,21 @@ TEST(every_weight_counts) {
   }
 }
 
+/* An error inside a layer names the layer as the weights do. */
+TEST(errors_name_the_layer) {
+  tiny_model t;
+  sn_model_config c = tiny_config("llama");
+  sn_graph *g = NULL;
+  if (tiny_start(&t, &c) && CHECK(sn_graph_create(t.ctx, &g) == SN_OK)) {
+    sn_value ids = sn_input(g, "ids", SN_I32, SN_SHAPE(1, LENGTH));
+    sn_model_inputs in = {.ids = ids};
+    CHECK(!sn_value_valid(g, sn_model_logits(t.model, g, &in)));
+    CHECK_EQ_STR(sn_graph_message(g), "layers.0: rope: positions is missing");
+  }
+  sn_graph_destroy(g);
+  tiny_end(&t);
+}
+
 /* --- dropout and recomputation --- */
 
 TEST(dropout_needs_a_key) {

@@ -135,6 +135,7 @@ TEST(sessions_that_cannot_be_made) {
   CHECK_STR_HAS(sn_ctx_message(f.ctx), "\"w\" is not in the store");
   CHECK(s == NULL);
   CHECK_EQ_INT(sn_session_create(f.g, NULL, NULL, &s), SN_ERR_NOT_FOUND);
+  CHECK_STR_HAS(sn_ctx_message(f.ctx), "\"w\": no store is given");
   CHECK_EQ_INT(sn_store_add(f.store, "w", (sn_type){SN_F32, SN_SHAPE(2, 1)}, NULL), SN_OK);
   CHECK_EQ_INT(sn_session_create(f.g, f.store, NULL, &s), SN_ERR_INVALID);
   CHECK_STR_HAS(sn_ctx_message(f.ctx), "the graph has f32[2], the store has f32[2, 1]");

@@ -445,6 +445,12 @@ static void check_refused(const sn_trainer_options *o, sn_dtype dtype, bool stat
 TEST(refusals) {
   sn_trainer_options o = {.accumulate = -1}, c = {.clip_norm = NAN}, s = {.loss_scale = INFINITY};
   sn_trainer_options two = {.accumulate = 2};
+  check_refused(NULL, SN_F32, true, "options are missing");
+  sn_trainer_options r = {.schedule = {.rate = -0.1}}, n = {.schedule = {.rate = NAN}};
+  sn_trainer_options w = {.schedule = {.rate = 1, .warmup = -1}};
+  check_refused(&r, SN_F32, true, "schedule: rates");
+  check_refused(&n, SN_F32, true, "schedule: rates");
+  check_refused(&w, SN_F32, true, "warm-up");
   check_refused(&o, SN_F32, true, "accumulate");
   check_refused(&c, SN_F32, true, "clip_norm");
   check_refused(&s, SN_F32, true, "loss_scale");
@@ -462,6 +468,8 @@ TEST(refuses_a_loss_that_is_no_scalar) {
   sn_param p = {.state = sn_state(f.g, "w", SN_F32, SN_SHAPE(2), SN_INIT_ZEROS, 0)};
   CHECK_EQ_INT(sn_trainer_create(f.g, p.state, &p, 1, f.store, &plain, &t), SN_ERR_INVALID);
   CHECK_STR_HAS(sn_ctx_message(f.ctx), "the loss must be an f32 scalar, got f32 of rank 1");
+  CHECK_EQ_INT(sn_trainer_create(f.g, p.state, &p, 0, f.store, &plain, &t), SN_ERR_INVALID);
+  CHECK_STR_HAS(sn_ctx_message(f.ctx), "expected at least one parameter, got 0");
   CHECK_EQ_INT(sn_trainer_create(f.g, SN_NONE, &p, 1, f.store, &plain, &t), SN_ERR_INVALID);
   CHECK_STR_HAS(sn_ctx_message(f.ctx), "the loss must be an f32 scalar");
   fixture_end(&f);

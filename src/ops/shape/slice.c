@@ -21,7 +21,7 @@ static int64_t clamped(int64_t at, int64_t n, int64_t step) {
   return at < first ? first : min_i64(at, n + first);
 }
 
-/* The elements that there are, on numbers. whole: start and stop are numbers in the attributes too. */
+/* The elements that there are, on numbers. */
 static span span_of(const attrs_slice *a, int64_t n, int64_t start, int64_t stop) {
   span s = {0};
   s.start = clamped(place(start, n, dim_is_number(a->start)), n, a->step);

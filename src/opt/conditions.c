@@ -1,0 +1,238 @@
+/* Side conditions of rules, by the names that rules.def gives them: letters are those of the rule. */
+#include "ir/dim.h"
+#include "ir/dtype.h"
+#include "ops/common.h"
+#include "opt/rule.h"
+
+bool when_always(const rule_match *m) {
+  (void)m;
+  return true;
+}
+
+/* --- uniform values --- */
+static bool z_is(const rule_match *m, double value) {
+  const eclass *z = match_class(m, 'z');
+  return z->uniform && z->value == value;
+}
+bool when_z_is_zero(const rule_match *m) { return z_is(m, 0); }
+bool when_z_is_one(const rule_match *m) { return z_is(m, 1); }
+bool when_z_is_finite(const rule_match *m) {
+  const eclass *z = match_class(m, 'z');
+  return z->uniform && isfinite(z->value) && dtype_is_float(z->type.dtype);
+}
+/* 1 / z neither overflows nor loses bits. */
+bool when_z_has_inverse(const rule_match *m) {
+  const eclass *z = match_class(m, 'z');
+  return when_z_is_finite(m) && fabs(z->value) > 1e-30 && fabs(z->value) < 1e30 &&
+         z->type.dtype == SN_F32;
+}
+
+/* --- dtypes --- */
+bool when_x_is_float(const rule_match *m) { return dtype_is_float(match_type(m, 'x')->dtype); }
+bool when_x_is_f32(const rule_match *m) { return match_type(m, 'x')->dtype == SN_F32; }
+bool when_x_is_int(const rule_match *m) { return dtype_is_int(match_type(m, 'x')->dtype); }
+
+/* Every value of `from` is one of `to`. */
+static bool widens(sn_dtype from, sn_dtype to) {
+  if (from == to || from == SN_BOOL)
+    return true;
+  if (to == SN_F32)
+    return from == SN_F16 || from == SN_BF16 || from == SN_U8;
+  return to == SN_I32 && from == SN_U8;
+}
+/* And the outer cast means the same from both: truncation and saturation look at the value alone. */
+bool when_b_loses_nothing(const rule_match *m) {
+  return widens(match_type(m, 'x')->dtype, MATCH_ATTRS(m, 'b', cast)->dtype);
+}
+
+/* --- affine --- */
+static bool affine_is(const rule_match *m, char letter, double mul, double add) {
+  const attrs_affine *a = MATCH_ATTRS(m, letter, affine);
+  const double near = 1e-7;
+  return fabs(a->mul - mul) <= near * fabs(mul) && fabs(a->add - add) <= near * fabs(add);
+}
+bool when_a_is_identity(const rule_match *m) {
+  const attrs_affine *a = MATCH_ATTRS(m, 'a', affine);
+  return a->mul == 1 && a->add == 0;
+}
+/* The constants must not cancel: (x + 1e8) - 1e8 has lost bits that x has not. */
+bool when_a_after_b_keeps_bits(const rule_match *m) {
+  const attrs_affine *a = MATCH_ATTRS(m, 'a', affine), *b = MATCH_ATTRS(m, 'b', affine);
+  if (!dtype_is_float(match_type(m, 'x')->dtype))
+    return false;
+  double moved = a->mul * b->add, sum = moved + a->add, mul = a->mul * b->mul;
+  double most = fmax(fabs(moved), fabs(a->add));
+  return isfinite(mul) && isfinite(sum) && (most == 0 || fabs(sum) >= most / 4) &&
+         (mul == 0 ? a->mul == 0 || b->mul == 0 : fabs(mul) > 1e-30 && fabs(mul) < 1e30);
+}
+
+/* --- views --- */
+bool when_a_keeps_axes(const rule_match *m) {
+  const sn_ints *perm = &MATCH_ATTRS(m, 'a', transpose)->perm;
+  for (int d = 0; d < perm->n; d++)
+    if (perm->v[d] != d)
+      return false;
+  return true;
+}
+/* The axes that are not of size 1 stay in their order. */
+bool when_a_moves_ones_only(const rule_match *m) {
+  const sn_ints *perm = &MATCH_ATTRS(m, 'a', transpose)->perm;
+  const sn_shape *x = &match_type(m, 'x')->shape;
+  int64_t last = -1;
+  for (int d = 0; d < perm->n; d++) {
+    if (x->dim[perm->v[d]] == 1)
+      continue;
+    if (perm->v[d] < last)
+      return false;
+    last = perm->v[d];
+  }
+  return true;
+}
+/* Of the same type with step 1: all of it, when it begins at 0. */
+bool when_a_takes_all(const rule_match *m) {
+  const attrs_slice *a = MATCH_ATTRS(m, 'a', slice);
+  return a->step == 1 && a->start == 0;
+}
+
+static bool plain(const rule_match *m, char letter) {
+  const attrs_slice *a = MATCH_ATTRS(m, letter, slice);
+  const sn_type *x = match_argument(m, letter, 0);
+  sn_dim n = x->shape.dim[resolve_axis(a->axis, x->shape.rank)];
+  return a->step == 1 && dim_is_number(n) && dim_is_number(a->start) && dim_is_number(a->stop) &&
+         a->start >= 0 && a->start <= a->stop && a->stop <= n;
+}
+bool when_a_and_b_are_plain(const rule_match *m) {
+  int rank = match_type(m, 'x')->shape.rank;
+  return plain(m, 'a') && plain(m, 'b') &&
+         resolve_axis(MATCH_ATTRS(m, 'a', slice)->axis, rank) ==
+             resolve_axis(MATCH_ATTRS(m, 'b', slice)->axis, rank);
+}
+
+static bool same_attrs(const rule_match *m, char a, char b) {
+  const enode *x = match_node(m, a), *y = match_node(m, b);
+  return x->op == y->op && memcmp(x->attrs, y->attrs, egraph_attrs_size(m->e, x->op)) == 0;
+}
+bool when_a_is_b(const rule_match *m) { return same_attrs(m, 'a', 'b'); }
+bool when_a_is_b_on_one_shape(const rule_match *m) {
+  return same_attrs(m, 'a', 'b') &&
+         shape_equal(match_type(m, 'x')->shape, match_type(m, 'y')->shape);
+}
+
+/* --- reductions --- */
+static unsigned reduced(const sn_ints *axes, int rank) {
+  unsigned mask = axes->n == 0 ? (1u << rank) - 1 : 0;
+  for (int i = 0; i < axes->n; i++)
+    mask |= 1u << resolve_axis(axes->v[i], rank);
+  return mask;
+}
+bool when_a_reduces_ones(const rule_match *m) {
+  const attrs_sum *a = MATCH_ATTRS(m, 'a', sum);
+  const sn_shape *x = &match_type(m, 'x')->shape;
+  unsigned mask = reduced(&a->axes, x->rank);
+  for (int d = 0; d < x->rank; d++)
+    if ((mask >> d & 1) && x->dim[d] != 1)
+      return false;
+  return true;
+}
+/* The attributes of sum, mean, max, logsumexp are laid out alike: axes, keepdims. */
+static bool reduces_one(const rule_match *m, char letter, unsigned *mask) {
+  const attrs_sum *a = MATCH_ATTRS(m, letter, sum);
+  *mask = reduced(&a->axes, match_type(m, 'x')->shape.rank);
+  return a->keepdims && a->axes.n == 1;
+}
+bool when_a_reduces_one_axis(const rule_match *m) {
+  unsigned mask;
+  return reduces_one(m, 'a', &mask);
+}
+bool when_a_b_c_reduce_one_axis(const rule_match *m) {
+  unsigned a, b, c;
+  return reduces_one(m, 'a', &a) && reduces_one(m, 'b', &b) && reduces_one(m, 'c', &c) && a == b &&
+         a == c;
+}
+bool when_rows_of_s_are_averaged(const rule_match *m) {
+  const sn_shape *x = &match_type(m, 'x')->shape;
+  const attrs_sum *b = MATCH_ATTRS(m, 'b', sum);
+  const attrs_mean *a = MATCH_ATTRS(m, 'a', mean);
+  int rows = x->rank - 1;
+  return shape_equal(*x, match_type(m, 'y')->shape) && !b->keepdims && !a->keepdims && rows > 0 &&
+         reduced(&b->axes, x->rank) == 1u << rows && reduced(&a->axes, rows) == (1u << rows) - 1 &&
+         resolve_axis(MATCH_ATTRS(m, 's', log_softmax)->axis, x->rank) == rows;
+}
+
+/* --- matmul --- */
+bool when_a_swaps_last(const rule_match *m) {
+  const sn_ints *perm = &MATCH_ATTRS(m, 'a', transpose)->perm;
+  for (int d = 0; d < perm->n - 2; d++)
+    if (perm->v[d] != d)
+      return false;
+  return perm->n >= 2 && perm->v[perm->n - 1] == perm->n - 2 && perm->v[perm->n - 2] == perm->n - 1;
+}
+bool when_a_scales_prepared_y(const rule_match *m) {
+  return MATCH_ATTRS(m, 'a', affine)->add == 0 && match_class(m, 'y')->prepared &&
+         !match_class(m, 'x')->prepared;
+}
+/* x is [batches, k, m], y [batches, k, n], and all batches are summed up. */
+bool when_a_sums_batches_of_m(const rule_match *m) {
+  const attrs_matmul *p = MATCH_ATTRS(m, 'm', matmul);
+  const sn_shape *x = &match_type(m, 'x')->shape, *y = &match_type(m, 'y')->shape;
+  const sn_ints *axes = &MATCH_ATTRS(m, 'a', sum)->axes;
+  if (!p->trans_a || p->trans_b || x->rank != y->rank || x->rank < 3 || axes->n == 0)
+    return false;
+  for (int d = 0; d < x->rank - 2; d++)
+    if (x->dim[d] != y->dim[d])
+      return false;
+  return reduced(axes, x->rank) == (1u << (x->rank - 2)) - 1;
+}
+bool when_m_is_n_on_one_shape_yz(const rule_match *m) {
+  return same_attrs(m, 'm', 'n') && type_equal(*match_type(m, 'y'), *match_type(m, 'z'));
+}
+
+/* --- activations: the constants as anyone writes them --- */
+#define ROOT_HALF    0.70710678118654757
+#define ROOT_2_BY_PI 0.79788456080286541
+bool when_a_and_b_are_gelu(const rule_match *m) {
+  return affine_is(m, 'a', 0.5, 0.5) && affine_is(m, 'b', ROOT_HALF, 0);
+}
+bool when_half_c_and_b_are_gelu(const rule_match *m) {
+  return affine_is(m, 'c', 0.5, 0) && affine_is(m, 'a', 1, 1) && affine_is(m, 'b', ROOT_HALF, 0);
+}
+static bool tanh_inside(const rule_match *m) {
+  return affine_is(m, 'b', ROOT_2_BY_PI, 0) && affine_is(m, 'd', 0.044715, 0);
+}
+bool when_c_b_d_are_gelu_tanh(const rule_match *m) {
+  return affine_is(m, 'c', 0.5, 0) && affine_is(m, 'a', 1, 1) && tanh_inside(m);
+}
+bool when_a_b_d_are_gelu_tanh(const rule_match *m) {
+  return affine_is(m, 'a', 0.5, 0.5) && tanh_inside(m);
+}
+bool when_c_b_d_p_are_gelu_tanh(const rule_match *m) {
+  return when_c_b_d_are_gelu_tanh(m) && MATCH_ATTRS(m, 'p', powf)->exponent == 3;
+}
+
+/* x * (sqrt(2/pi) * 0.044715 * x^2 + sqrt(2/pi)) inside. */
+bool when_a_and_b_are_gelu_tanh(const rule_match *m) {
+  return affine_is(m, 'a', 0.5, 0.5) && affine_is(m, 'b', ROOT_2_BY_PI * 0.044715, ROOT_2_BY_PI);
+}
+bool when_half_c_and_b_are_gelu_tanh(const rule_match *m) {
+  return affine_is(m, 'c', 0.5, 0) && affine_is(m, 'a', 1, 1) &&
+         affine_is(m, 'b', ROOT_2_BY_PI * 0.044715, ROOT_2_BY_PI);
+}
+
+/* --- norms: the mean is over the last axes, eps is not negative --- */
+static bool last_axes(const rule_match *m, char letter) {
+  const attrs_mean *a = MATCH_ATTRS(m, letter, mean);
+  int rank = match_type(m, 'x')->shape.rank;
+  unsigned mask = reduced(&a->axes, rank), n = (unsigned)(a->axes.n ? a->axes.n : rank);
+  return a->keepdims && n > 0 && mask == ((1u << n) - 1) << ((unsigned)rank - n);
+}
+bool when_a_and_b_are_norm(const rule_match *m) {
+  const attrs_affine *a = MATCH_ATTRS(m, 'a', affine);
+  return a->mul == 1 && a->add >= 0 && isfinite(a->add) && last_axes(m, 'b');
+}
+bool when_a_and_b_c_d_are_norm(const rule_match *m) {
+  const sn_ints *b = &MATCH_ATTRS(m, 'b', mean)->axes, *c = &MATCH_ATTRS(m, 'c', mean)->axes,
+                *d = &MATCH_ATTRS(m, 'd', mean)->axes;
+  int rank = match_type(m, 'x')->shape.rank;
+  return when_a_and_b_are_norm(m) && last_axes(m, 'c') && last_axes(m, 'd') &&
+         reduced(b, rank) == reduced(c, rank) && reduced(b, rank) == reduced(d, rank);
+}

@@ -1,0 +1,138 @@
+/* Matching a rule at a node, and adding its goal. Patterns are walked in pre-order with backtracking: each
+ * inner node is tried against every e-node of the class that its parent has there, commutative ones in both
+ * orders. */
+#include "opt/rule.h"
+
+typedef struct search {
+  rule_match m;
+  int index; /* of the rule */
+  int64_t complete, hits;
+} search;
+
+static bool op_fits(const pattern_node *p, const enode *n) {
+  switch (p->kind) {
+  case PATTERN_OP: return n->op == p->op;
+  case PATTERN_UNARY: return op_kind_of(n->op) == OP_KIND_UNARY;
+  case PATTERN_BINARY: return op_kind_of(n->op) == OP_KIND_BINARY;
+  default: return false;
+  }
+}
+
+static class_id argument(const search *s, const pattern_node *p) {
+  const enode *n = s->m.bound[p->parent];
+  int slot = s->m.swapped[p->parent] ? 1 - p->slot : p->slot;
+  return egraph_find(s->m.e, n->in[slot]);
+}
+
+/* --- the goal --- */
+
+static class_id build(search *s, const pattern *p, int k, const sn_type *want);
+
+static bool goal_attrs(const rule_match *m, const pattern_node *p, int op, const void **attrs,
+                       void *room) {
+  const enode *like = p->letter ? match_node(m, p->letter) : NULL;
+  if (p->build) {
+    bool built = p->build(m, room);
+    if (m->e->dims->status !=
+        SN_OK) /* a size too complicated: no goal, and no error but for memory */
+      return egraph_forgive(m->e);
+    return built;
+  }
+  if (like)
+    *attrs = like->attrs;
+  return !like || egraph_attrs_size(m->e, op) == egraph_attrs_size(m->e, like->op);
+}
+
+static class_id build_node(search *s, const pattern *p, int k, const sn_type *want) {
+  const pattern_node *n = &p->node[k];
+  egraph *e = s->m.e;
+  class_id in[PATTERN_ARGS] = {0};
+  int op = n->kind == PATTERN_OP ? n->op : match_node(&s->m, n->letter)->op;
+  _Alignas(16) char room[ATTRS_ROOM] = {0};
+  const void *attrs = room;
+  if (egraph_attrs_size(e, op) > sizeof room || !goal_attrs(&s->m, n, op, &attrs, room))
+    return 0;
+  for (int i = 0; i < n->n_args; i++) {
+    bool none = p->node[n->arg[i]].kind == PATTERN_NONE;
+    in[i] = none ? 0 : build(s, p, n->arg[i], NULL);
+    if (!none && !in[i])
+      return 0;
+    in[i] = egraph_find(e, in[i]);
+  }
+  if (!want)
+    return egraph_add(e, op, in, n->n_args, attrs, NULL, true);
+  sn_type type;
+  if (!egraph_infer(e, op, in, n->n_args, attrs, &type) || !type_equal(type, *want))
+    return 0;
+  return egraph_add(e, op, in, n->n_args, attrs, want, true);
+}
+
+static class_id build(search *s, const pattern *p, int k, const sn_type *want) {
+  const pattern_node *n = &p->node[k];
+  return n->kind == PATTERN_VAR ? s->m.value[n->letter - 'a'] : build_node(s, p, k, want);
+}
+
+static void complete(search *s) {
+  egraph *e = s->m.e;
+  s->complete++;
+  if (!s->m.r->condition(&s->m))
+    return;
+  sn_type type = egraph_class(e, s->m.root)->type;
+  e->adding_rule = (uint16_t)(s->index + 1);
+  class_id goal = build(s, &s->m.r->goal, 0, &type);
+  e->adding_rule = 0;
+  if (!goal || egraph_find(e, goal) == egraph_find(e, s->m.root))
+    return;
+  if (egraph_merge(e, s->m.root, goal))
+    s->hits++;
+}
+
+/* --- the start --- */
+
+static void walk(search *s, int k);
+
+static void try_node(search *s, int k, const enode *n) {
+  const pattern_node *p = &s->m.r->start.node[k];
+  if (n->dead || n->id >= s->m.e->n_seen || !op_fits(p, n) || n->n_in != p->n_args)
+    return;
+  s->m.bound[k] = n;
+  if (p->letter)
+    s->m.named[p->letter - 'a'] = n;
+  for (int order = 0; order < (op_commutes(n->op) ? 2 : 1); order++) {
+    s->m.swapped[k] = order == 1;
+    if (order == 0 || n->in[0] != n->in[1])
+      walk(s, k + 1);
+  }
+}
+
+static void walk(search *s, int k) {
+  const pattern *start = &s->m.r->start;
+  if (k == start->n) {
+    complete(s);
+    return;
+  }
+  const pattern_node *p = &start->node[k];
+  class_id c = argument(s, p);
+  if (p->kind == PATTERN_NONE) {
+    if (!c)
+      walk(s, k + 1);
+  } else if (c && p->kind == PATTERN_VAR) {
+    class_id *value = &s->m.value[p->letter - 'a'], before = *value;
+    if (before && egraph_find(s->m.e, before) != c)
+      return;
+    *value = c;
+    walk(s, k + 1);
+    *value = before;
+  } else if (c)
+    for (const enode *n = s->m.e->classes[c]->first, *next; n; n = next) {
+      next = n->next;
+      try_node(s, k, n);
+    }
+}
+
+int64_t rule_apply(egraph *e, const rule *r, int index, const enode *at, int64_t *hits) {
+  search s = {.m = {.e = e, .r = r, .root = at->cls}, .index = index};
+  try_node(&s, 0, at);
+  *hits += s.hits;
+  return s.complete;
+}

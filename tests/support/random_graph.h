@@ -1,0 +1,36 @@
+/* Random graphs: ops drawn from the table with their cases, and the simple ops that rules are about, on values
+ * drawn from those made so far; inputs and states, some of them assigned, a symbolic size, gradients in every third. A graph that fails a check can be shrunk to a small text.
+ *
+ *   random_graph r;
+ *   if (random_graph_make(&r, ctx, seed, 20) == SN_OK && !holds(r.g))
+ *     random_graph_shrink(&r, fails, user);             // r.g is now small
+ *   random_graph_end(&r);
+ */
+#ifndef SINEW_TESTS_SUPPORT_RANDOM_GRAPH_H
+#define SINEW_TESTS_SUPPORT_RANDOM_GRAPH_H
+
+#include "support/case.h"
+
+/* The graph may have a symbol "n", of this maximum. */
+enum { RANDOM_GRAPH_LEAVES = 512, RANDOM_GRAPH_SYMBOL = 7 };
+
+typedef struct random_graph {
+  sn_ctx *ctx;
+  sn_graph *g;
+  uint64_t state; /* of the generator */
+  arena memory;
+  /* Numbers of the inputs "in<k>", where they come from a case. */
+  const double *data[RANDOM_GRAPH_LEAVES];
+  int64_t count[RANDOM_GRAPH_LEAVES];
+  int n_leaves;
+} random_graph;
+
+sn_status random_graph_make(random_graph *r, sn_ctx *ctx, uint64_t seed, int n_ops);
+void random_graph_end(random_graph *r);
+/* For graph_same: the numbers of the leaves. */
+double random_graph_fill(void *graph, const char *name, sn_dtype dtype, int64_t i);
+/* Cuts nodes off, each replaced by an input, and drops outputs, while `fails` still says so. */
+void random_graph_shrink(random_graph *r, bool (*fails)(void *user, const random_graph *r),
+                         void *user);
+
+#endif
