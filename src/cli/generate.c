@@ -13,6 +13,7 @@ typedef struct generate_args {
   const char *folder, *prompt, *ids, *device;
   int64_t n, seed, top_k;
   double temperature, top_p;
+  bool ignore_eos;
 } generate_args;
 
 static const cli_option options[] = {
@@ -21,7 +22,8 @@ static const cli_option options[] = {
     {"--prompt", "TEXT", CLI_TEXT, offsetof(generate_args, prompt), false, "text to continue"},
     {"--ids", "LIST", CLI_TEXT, offsetof(generate_args, ids), false,
      "token ids to continue: 5,17,3"},
-    {"-n", "N", CLI_INT, offsetof(generate_args, n), false, "how many tokens; default 64"},
+    {"-n", "N", CLI_INT, offsetof(generate_args, n), false,
+     "how many tokens at the most; default 64"},
     {"--temp", "T", CLI_REAL, offsetof(generate_args, temperature), false,
      "temperature; 0, the default, always takes the likeliest"},
     {"--top-k", "K", CLI_INT, offsetof(generate_args, top_k), false,
@@ -29,6 +31,8 @@ static const cli_option options[] = {
     {"--top-p", "P", CLI_REAL, offsetof(generate_args, top_p), false,
      "with --temp: draw among the likeliest that make up P; 1: all"},
     {"--seed", "S", CLI_INT, offsetof(generate_args, seed), false, "seed of the draws; default 1"},
+    {"--ignore-eos", NULL, CLI_FLAG, offsetof(generate_args, ignore_eos), false,
+     "go on after the token that ends a text"},
     {"--device", "D", CLI_TEXT, offsetof(generate_args, device), false,
      "where to run; default auto"},
     {NULL, NULL, CLI_FLAG, 0, false, NULL}};
@@ -143,6 +147,8 @@ static int generate(generation *g) {
     fresh = 0;
     g->ids[g->n++] = id;
     show(g, &printer, i == 0);
+    if (id == sn_model_get_config(g->model)->eos && !g->args->ignore_eos)
+      break;
   }
   printf("\n");
   return CLI_OK;

@@ -185,6 +185,24 @@ TEST(generate_ids) {
   files_remove_folder(folder);
 }
 
+/* It stops behind the token that ends a text, unless told otherwise. */
+TEST(generate_to_the_end_of_text) {
+  const char *folder = small_model("eos");
+  char first[16];
+  command_result all = SINEW("generate", folder, "--ids", "3,17,0", "-n", "9");
+  snprintf(first, sizeof first, "%d", atoi(all.out));
+  config_write(folder, config_llama, (config_key[]){{"eos_token_id", first}, {NULL, NULL}});
+  command_result stopped = SINEW("generate", folder, "--ids", "3,17,0", "-n", "9");
+  command_result ignored = SINEW("generate", folder, "--ids", "3,17,0", "-n", "9", "--ignore-eos");
+  CHECK_EQ_INT(atoi(stopped.out), atoi(first));
+  CHECK_EQ_INT(count_words(stopped.out), 1);
+  CHECK_EQ_STR(ignored.out, all.out);
+  command_free(&all);
+  command_free(&stopped);
+  command_free(&ignored);
+  files_remove_folder(folder);
+}
+
 /* It stops where the model's sight ends, and says so. */
 TEST(generate_to_the_end) {
   const char *folder = small_model("end");
