@@ -271,7 +271,8 @@ static void train(const sn_workload *w, sn_optimizer_kind kind, const char *rate
   stage s;
   if (stage_start(&s, w, SN_WORKLOAD_LIVE)) {
     const sn_json *losses = golden(&s, losses_key);
-    sn_trainer_options o = {.optimizer = {.kind = kind}, .schedule = {.kind = SN_SCHEDULE_CONSTANT}};
+    sn_trainer_options o = {.optimizer = {.kind = kind},
+                            .schedule = {.kind = SN_SCHEDULE_CONSTANT}};
     sn_param params[MOST_PARAMS] = {0};
     sn_trainer *t = NULL;
     for (int i = 0; i < s.n; i++)
