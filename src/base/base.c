@@ -52,37 +52,6 @@ sn_status diag_failv(sn_ctx *ctx, sn_status status, const char *format, va_list 
   return status;
 }
 
-sn_status diag_fail(sn_ctx *ctx, sn_status status, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  status = diag_failv(ctx, status, format, args);
-  va_end(args);
-  return status;
-}
-
-static sn_status withinv(sn_ctx *ctx, sn_status status, const char *format, va_list args) {
-  char inner[sizeof ctx->message];
-  memcpy(inner, ctx->message, sizeof inner);
-  int n = vsnprintf(ctx->message, sizeof ctx->message, format, args);
-  size_t used = n < 0 ? 0 : (size_t)n;
-  if (used + 2 < sizeof ctx->message) {
-    size_t room = sizeof ctx->message - used - 3; /* ": " and the NUL */
-    size_t size = strlen(inner) < room ? strlen(inner) : room;
-    memcpy(ctx->message + used, ": ", 2);
-    memcpy(ctx->message + used + 2, inner, size);
-    ctx->message[used + 2 + size] = '\0';
-  }
-  return status;
-}
-
-sn_status diag_within(sn_ctx *ctx, sn_status status, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  status = withinv(ctx, status, format, args);
-  va_end(args);
-  return status;
-}
-
 sn_status sn_ctx_fail(sn_ctx *ctx, sn_status status, const char *format, ...) {
   va_list args;
   va_start(args, format);
@@ -92,10 +61,20 @@ sn_status sn_ctx_fail(sn_ctx *ctx, sn_status status, const char *format, ...) {
 }
 
 sn_status sn_ctx_within(sn_ctx *ctx, sn_status status, const char *format, ...) {
+  char inner[sizeof ctx->message];
+  memcpy(inner, ctx->message, sizeof inner);
   va_list args;
   va_start(args, format);
-  status = withinv(ctx, status, format, args);
+  int n = vsnprintf(ctx->message, sizeof ctx->message, format, args);
   va_end(args);
+  size_t used = n < 0 ? 0 : (size_t)n;
+  if (used + 2 < sizeof ctx->message) {
+    size_t room = sizeof ctx->message - used - 3; /* ": " and the NUL */
+    size_t size = strlen(inner) < room ? strlen(inner) : room;
+    memcpy(ctx->message + used, ": ", 2);
+    memcpy(ctx->message + used + 2, inner, size);
+    ctx->message[used + 2 + size] = '\0';
+  }
   return status;
 }
 

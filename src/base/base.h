@@ -25,13 +25,10 @@ struct sn_ctx {
   void *io_fault_user;
 };
 
-/* Sets the message, returns status. */
-sn_status diag_fail(sn_ctx *ctx, sn_status status, const char *format, ...)
-    PRINTF_LIKE(3, 4) SN_MUST_USE;
+/* The short names by which the library itself calls sn_ctx_fail and sn_ctx_within. */
+#define diag_fail   sn_ctx_fail
+#define diag_within sn_ctx_within
 sn_status diag_failv(sn_ctx *ctx, sn_status status, const char *format, va_list args) SN_MUST_USE;
-/* Puts "prefix: " before the message on the way up; returns status. */
-sn_status diag_within(sn_ctx *ctx, sn_status status, const char *format, ...)
-    PRINTF_LIKE(3, 4) SN_MUST_USE;
 
 /* Memory. mem_alloc returns zeroed bytes; NULL (with the message set) when there is none. Asking for
  * 0 bytes yields a valid pointer that must be freed with size 0. */
