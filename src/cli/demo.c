@@ -39,7 +39,7 @@ typedef struct demo_args {
 
 static const cli_option options[] = {
     {"--seconds", "N", CLI_REAL, offsetof(demo_args, seconds), false,
-     "how long to train, about; default 75"},
+     "how long to train, about; default 65"},
     {"--out", "DIR", CLI_TEXT, offsetof(demo_args, out), false, "where to; default demo-out"},
     {"--resume", NULL, CLI_FLAG, offsetof(demo_args, resume), false,
      "go on from DIR/checkpoint.safetensors"},
@@ -387,7 +387,7 @@ static sn_status run_demo(demo *d) {
 }
 
 static int run(const cli_command *self, int argc, char **argv) {
-  demo_args args = {.seconds = 75, .out = "demo-out"};
+  demo_args args = {.seconds = 65, .out = "demo-out"};
   if (!cli_parse(self, argc, argv, &args))
     return CLI_USAGE;
   if (!(args.seconds > 0 && args.seconds <= 86400)) {
