@@ -170,12 +170,17 @@ static sn_status vjp(sweep *s, uint32_t i, const node *n, sn_value *din) {
                  .dout = dout,
                  .need = need,
                  .din = din};
-  if (!impl->grad_by_decompose) {
+  /* What is built for a node stands in its scope, so that reports name the layer. */
+  const char *outer = g->scope;
+  g->scope = n->scope;
+  if (impl->grad_by_decompose)
+    impl->decompose(&c);
+  else
     impl->grad(&c);
-    return g->status;
-  }
-  impl->decompose(&c);
+  g->scope = outer;
   SN_TRY(g->status);
+  if (!impl->grad_by_decompose)
+    return SN_OK;
   return sweep_decomposed(s, out, dout, n->n_out, in, need, n->n_in, din);
 }
 

@@ -298,6 +298,8 @@ bool dim_copy_all(sn_graph *to, const sn_graph *from) {
   return true;
 }
 
+int dim_handle_count(const sn_graph *g) { return g->dims ? g->dims->n_exprs : 0; }
+
 int dim_symbol_count(const sn_graph *g) { return g->dims ? g->dims->n_symbols : 0; }
 
 static const dim_atom *symbol_atom(const sn_graph *g, int s) {

@@ -20,6 +20,9 @@ enum { DIM_MAX_DEPTH = 12 };
 static inline bool dim_is_number(sn_dim d) { return d > DIM_HANDLES; }
 bool dim_valid(const sn_graph *g, sn_dim d); /* a number within limits or a handle of this graph */
 
+/* Expressions so far; their handles are DIM_HANDLES - 0, - 1, … */
+int dim_handle_count(const sn_graph *g);
+
 int dim_symbol_count(const sn_graph *g);
 const char *dim_symbol_name(const sn_graph *g, int symbol);
 int64_t dim_symbol_max(const sn_graph *g, int symbol);

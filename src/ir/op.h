@@ -93,6 +93,9 @@ typedef struct op_case {
   const char *error;
 } op_case;
 
+struct elem_ctx;
+struct place;
+
 typedef struct op_impl {
   sn_status (*infer)(infer_ctx *c);
   sn_status (*ref)(ref_ctx *c); /* NULL for leaves, which the interpreter binds */
@@ -101,6 +104,9 @@ typedef struct op_impl {
   bool grad_by_decompose;
   const char *no_grad; /* the reason */
   void (*decompose)(build_ctx *c);
+  /* What an element of result 0 is (step/element.h), for ops that the plan lowers to regions; returns a register. An op has
+   * this, or a decomposition, or an archetype of its own. */
+  uint16_t (*element)(struct elem_ctx *c, const struct place *at);
   const op_case *cases;
   int n_cases;
 } op_impl;

@@ -189,3 +189,15 @@ sn_value build_over_count(build_ctx *c, sn_value x, sn_dim n) {
   sn_value quotient = sn_div(c->graph, build_wide(c, x), build_count(c, n));
   return build_narrow(c, quotient, build_dtype(c, x));
 }
+
+/* --- element --- */
+
+reg element_scaled(elem_ctx *c, reg x, double mul, double add) {
+  sn_dtype inside = dtype_is_float(c->out[0].dtype) ? SN_F32 : SN_I32; /* u8 wraps at the end */
+  reg factor = elem_number_as(c, inside, mul), shift = elem_number_as(c, inside, add);
+  if (add == 0)
+    return elem_alu2(c, ALU_mul, x, factor);
+  if (mul == 1)
+    return elem_alu2(c, ALU_add, x, shift);
+  return elem_alu2(c, ALU_add, elem_alu_as(c, ALU_mul, inside, x, factor, 0, 0, 0), shift);
+}

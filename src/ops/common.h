@@ -1,7 +1,7 @@
 /* What op files share: attribute access, inference helpers with uniform messages, index arithmetic for
  * references, graph-building helpers for gradients.
  *
- * An op file reads top down: infer, ref, grad or decompose, cases, and last the exported op_impl. */
+ * An op file reads top down: infer, ref, grad or decompose, element, cases, and last the exported op_impl. */
 #ifndef SINEW_OPS_COMMON_H
 #define SINEW_OPS_COMMON_H
 
@@ -9,6 +9,7 @@
 #include "ir/dtype.h"
 #include "ir/graph.h"
 #include "ops/table.h"
+#include "step/element.h"
 
 #include <math.h>
 
@@ -98,5 +99,14 @@ sn_value build_narrow(build_ctx *c, sn_value v, sn_dtype dtype);
 /* A size as an f32 scalar; x divided by a size (in f32 where the size is symbolic). */
 sn_value build_count(build_ctx *c, sn_dim n);
 sn_value build_over_count(build_ctx *c, sn_value x, sn_dim n);
+
+/* --- element --- */
+/* Inside an op arithmetic is f32, whatever the result's dtype: the definition rounds once, so only the last instruction has
+ * that dtype. b is not read by instructions of one argument. */
+static inline reg elem_f32(elem_ctx *c, alu code, reg a, reg b) {
+  return elem_alu_as(c, code, SN_F32, a, b, 0, 0, 0);
+}
+/* x * mul + add in the dtype of result 0; on integers both are whole. */
+reg element_scaled(elem_ctx *c, reg x, double mul, double add);
 
 #endif

@@ -238,10 +238,10 @@ TEST(without_marks_nothing_is_computed_again) {
 
 /* --- odd places for marks --- */
 
-typedef enum place { NOWHERE, LEAF, LOSS, ASIDE, ALL, RESULT_1, ACROSS, PLACES } place;
+typedef enum mark_at { NOWHERE, LEAF, LOSS, ASIDE, ALL, RESULT_1, ACROSS, PLACES } mark_at;
 
 /* A small net with a value that jumps over a boundary, an op of two results, and a side branch. */
-static sn_value odd_loss(graph_run *r, place where, sn_value *x) {
+static sn_value odd_loss(graph_run *r, mark_at where, sn_value *x) {
   sn_graph *g = r->g;
   *x = sn_input(g, "x", SN_F32, SN_SHAPE(3, 5));
   sn_value h = sn_tanh(g, sn_affine(g, *x, 2, 0.1)), skip = sn_exp(g, h);
@@ -265,7 +265,7 @@ static sn_value odd_loss(graph_run *r, place where, sn_value *x) {
 
 TEST(marks_in_odd_places) {
   double want[15];
-  for (place where = NOWHERE; where < PLACES; where++) {
+  for (mark_at where = NOWHERE; where < PLACES; where++) {
     graph_run r;
     sn_value x, dx, dloss[2];
     REQUIRE(graph_run_start(&r));

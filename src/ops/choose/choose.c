@@ -33,6 +33,21 @@ bool rng_below(const rng *r, uint64_t index, double p) {
   return rng_bits24(r, index) < (uint32_t)ceil(p * 0x1p24);
 }
 
+reg element_word(elem_ctx *c, int i, int64_t stream, const coord *index) {
+  reg key[3];
+  for (int k = 0; k < 3; k++) {
+    place at = {.rank = 1, .c = {coord_number(k)}};
+    key[k] = elem_input(c, i, &at);
+  }
+  return elem_word(c, key, stream, index);
+}
+
+reg element_below(elem_ctx *c, int i, const place *at, double p, int64_t stream) {
+  coord index = elem_linear(c, at, c->out[0].shape);
+  reg word = element_word(c, i, stream, &index);
+  return elem_alu_as(c, ALU_bits_below, SN_BOOL, word, word, 0, ceil(p * 0x1p24), 0);
+}
+
 static bool less(double a, double b) { return isnan(b) ? !isnan(a) : a < b; }
 
 static bool before(const sort_item *a, const sort_item *b, bool descending) {

@@ -61,6 +61,10 @@ rng rng_of(const ref_tensor *key, int64_t stream);
 /* u < p of a 24-bit u, for every p in 0 … 1. */
 bool rng_below(const rng *r, uint64_t index, double p);
 
+/* The same on devices: word `index` of the stream of the op whose key is input i; bernoulli at a place of result 0. */
+reg element_word(elem_ctx *c, int i, int64_t stream, const coord *index);
+reg element_below(elem_ctx *c, int i, const place *at, double p, int64_t stream);
+
 /* --- sorting --- */
 typedef struct sort_item {
   double x;

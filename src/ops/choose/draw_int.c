@@ -17,6 +17,10 @@ static sn_status ref_bernoulli(ref_ctx *c) {
   return SN_OK;
 }
 
+static reg element_bernoulli(elem_ctx *c, const place *at) {
+  return element_below(c, 0, at, ATTRS(bernoulli)->p, ATTRS(bernoulli)->stream);
+}
+
 static const op_case bernoulli_cases[] = {
     {"bernoulli(i32[3]{0, 0, 0}) shape=[7] p=0.5 stream=0 => bool[7]{1, 0, 0, 0, 0, 1, 0}", NULL},
     {"bernoulli(i32[3]{7, -2, 3}) shape=[7, 1] p=0.3 stream=4 => bool[7, 1]{0, 1, 0, 1, 1, 0, 0}",
@@ -33,8 +37,11 @@ static const op_case bernoulli_cases[] = {
     {"bernoulli(i32[]) shape=[2] p=0.5", "key must be [3]"},
 };
 
-const op_impl op_impl_bernoulli = {
-    .infer = infer_bernoulli, .ref = ref_bernoulli, .no_grad = NO_GRADIENT, CASES(bernoulli_cases)};
+const op_impl op_impl_bernoulli = {.infer = infer_bernoulli,
+                                   .ref = ref_bernoulli,
+                                   .no_grad = NO_GRADIENT,
+                                   .element = element_bernoulli,
+                                   CASES(bernoulli_cases)};
 
 /* --- randint --- */
 static sn_status infer_randint(infer_ctx *c) {
@@ -57,6 +64,14 @@ static sn_status ref_randint(ref_ctx *c) {
   return SN_OK;
 }
 
+static reg element_randint(elem_ctx *c, const place *at) {
+  const attrs_randint *a = ATTRS(randint);
+  coord index = elem_linear(c, at, c->out[0].shape);
+  coord high = coord_scale(c->graph, &index, 2), low = coord_shift(c->graph, &high, 1);
+  reg x = element_word(c, 0, a->stream, &high), y = element_word(c, 0, a->stream, &low);
+  return elem_alu_as(c, ALU_range_int, SN_I32, x, y, 0, (double)a->lo, (double)(a->hi - a->lo));
+}
+
 static const op_case randint_cases[] = {
     {"randint(i32[3]{0, 0, 0}) shape=[5] lo=0 hi=10 stream=0 => i32[5]{3, 7, 9, 6, 0}", NULL},
     {"randint(i32[3]{7, -2, 3}) shape=[3] lo=-2147483648 hi=2147483648 stream=4 => "
@@ -72,8 +87,11 @@ static const op_case randint_cases[] = {
     {"randint(i32[3, 1]) shape=[2] lo=0 hi=2", "key must be [3]"},
 };
 
-const op_impl op_impl_randint = {
-    .infer = infer_randint, .ref = ref_randint, .no_grad = NO_GRADIENT, CASES(randint_cases)};
+const op_impl op_impl_randint = {.infer = infer_randint,
+                                 .ref = ref_randint,
+                                 .no_grad = NO_GRADIENT,
+                                 .element = element_randint,
+                                 CASES(randint_cases)};
 
 /* --- permutation --- */
 static sn_status infer_permutation(infer_ctx *c) {

@@ -33,6 +33,14 @@ static void decompose_dropout(build_ctx *c) {
   c->out[0] = sn_where(g, dropped, sn_scalar(g, build_dtype(c, x), 0), kept);
 }
 
+static reg element_dropout(elem_ctx *c, const place *at) {
+  double p = ATTRS(dropout)->p;
+  reg dropped = element_below(c, 1, at, p, ATTRS(dropout)->stream);
+  reg scale = elem_number_as(c, SN_F32, p < 1 ? 1 / (1 - p) : 0);
+  reg kept = elem_f32(c, ALU_mul, elem_input(c, 0, at), scale);
+  return elem_alu3(c, ALU_select, dropped, elem_number(c, 0), kept);
+}
+
 static const op_case cases[] = {
     {"dropout(f32[5, 3], i32[3]) p=0.5", NULL},
     {"dropout(f32[7], i32[3]) p=0.1 stream=9", NULL},
@@ -56,4 +64,5 @@ const op_impl op_impl_dropout = {.infer = infer_dropout,
                                  .ref = ref_dropout,
                                  .grad = grad_dropout,
                                  .decompose = decompose_dropout,
+                                 .element = element_dropout,
                                  CASES(cases)};

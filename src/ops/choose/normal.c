@@ -24,6 +24,32 @@ static sn_status ref_normal(ref_ctx *c) {
   return SN_OK;
 }
 
+/* 2k, where the element's number is 2k or 2k + 1, and whether it is the latter. */
+static coord pair_of(elem_ctx *c, const coord *index, sn_dim count, reg *out_second) {
+  coord pair, rest;
+  reg odd, zero = elem_number_as(c, SN_I32, 0);
+  if (coord_divide(c->graph, c->axis_extents, index, 2, count, &pair, &rest)) {
+    odd = elem_coord(c, &rest);
+  } else {
+    reg number = elem_coord(c, index), two = elem_number_as(c, SN_I32, 2);
+    pair = elem_at(elem_alu_as(c, ALU_floor_div, SN_I32, number, two, 0, 0, 0), count);
+    odd = elem_alu_as(c, ALU_rem, SN_I32, number, two, 0, 0, 0);
+  }
+  *out_second = elem_alu_as(c, ALU_ne, SN_BOOL, odd, zero, 0, 0, 0);
+  return coord_scale(c->graph, &pair, 2);
+}
+
+static reg element_normal(elem_ctx *c, const place *at) {
+  const attrs_normal *a = ATTRS(normal);
+  coord index = elem_linear(c, at, c->out[0].shape);
+  reg second;
+  coord pair = pair_of(c, &index, dim_count(c->graph, c->out[0].shape), &second);
+  coord next = coord_shift(c->graph, &pair, 1);
+  reg radius = element_word(c, 0, a->stream, &pair), angle = element_word(c, 0, a->stream, &next);
+  reg z = elem_alu_as(c, ALU_gauss, SN_F32, radius, angle, second, 0, 0);
+  return element_scaled(c, z, a->std, a->mean);
+}
+
 static const op_case cases[] = {
     {"normal(i32[3]{0, 0, 0}) dtype=f32 shape=[5] mean=0 std=1 stream=0 => "
      "f32[5]{0.991137475, -0.92466278, -0.617609055, -0.482068347, -0.153638112}",
@@ -53,4 +79,5 @@ static const op_case cases[] = {
 const op_impl op_impl_normal = {.infer = infer_normal,
                                 .ref = ref_normal,
                                 .no_grad = "a random draw has no differentiable argument",
+                                .element = element_normal,
                                 CASES(cases)};

@@ -43,6 +43,18 @@ static sn_status ref_uniform(ref_ctx *c) {
   return SN_OK;
 }
 
+static reg element_uniform(elem_ctx *c, const place *at) {
+  const attrs_uniform *a = ATTRS(uniform);
+  double lo = dtype_round(a->dtype, a->lo), hi = dtype_round(a->dtype, a->hi);
+  coord index = elem_linear(c, at, c->out[0].shape);
+  reg unit = elem_f32(c, ALU_unit, element_word(c, 0, a->stream, &index), 0);
+  reg step = elem_f32(c, ALU_mul, unit, elem_number_as(c, SN_F32, (float)(hi - lo)));
+  reg wide = elem_f32(c, ALU_add, elem_number_as(c, SN_F32, lo), step);
+  reg x = a->dtype == SN_F32 ? wide : elem_alu1(c, ALU_cast, wide);
+  reg inside = elem_alu_as(c, ALU_lt, SN_BOOL, x, elem_number(c, hi), 0, 0, 0);
+  return elem_alu3(c, ALU_select, inside, x, elem_number(c, below(a->dtype, hi)));
+}
+
 static const op_case cases[] = {
     {"uniform(i32[3]{0, 0, 0}) dtype=f32 shape=[5] lo=0 hi=1 stream=0 => "
      "f32[5]{0.399046421, 0.880520165, 0.735712767, 0.605481803, 0.972241163}",
@@ -68,4 +80,5 @@ static const op_case cases[] = {
 const op_impl op_impl_uniform = {.infer = infer_uniform,
                                  .ref = ref_uniform,
                                  .no_grad = "a random draw has no differentiable argument",
+                                 .element = element_uniform,
                                  CASES(cases)};

@@ -56,6 +56,31 @@ static void grad_conv(build_ctx *c) {
     build_din(c, 2, sum_channels(c, dy));
 }
 
+/* The sum runs over the channels of the group, then the kernel. */
+static uint16_t element_conv(elem_ctx *c, const place *at) {
+  const attrs_conv *a = ATTRS(conv);
+  sn_shape x = c->in[0].shape, w = c->in[1].shape;
+  window win = WINDOW(conv_kernel(&w), a);
+  coord k[1 + MAX_SPATIAL], group, within;
+  elem_require_fits(c, &win, &x, &c->out[0].shape);
+  elem_axes(c, w.rank - 1, &w.dim[1], k);
+  elem_group(c, &at->c[1], a->groups, w.dim[0] / a->groups, &group, &within);
+  guard read = guard_start(at, x.rank);
+  place weight = locate_start(at, w.rank), channel = locate_start(at, 1);
+  read.at.c[0] = at->c[0];
+  read.at.c[1] = elem_channel(c, &group, w.dim[1], &k[0]);
+  weight.c[0] = channel.c[0] = at->c[1];
+  memcpy(weight.c + 1, k, (size_t)(w.rank - 1) * sizeof k[0]);
+  for (int d = 0; d < win.kernel.n; d++)
+    window_read(c, &win, &read, 0, d, &at->c[2 + d], &k[1 + d]);
+  reg sum = elem_sum_products(c, &read.at, &weight);
+  if (c->n_in > 2 && c->in[2].dtype != SN_NO_DTYPE) {
+    reg bias = elem_wide(c, elem_input(c, 2, &channel), c->in[2].dtype);
+    sum = elem_alu_as(c, ALU_add, SN_F32, sum, bias, 0, 0, 0);
+  }
+  return elem_narrow(c, sum);
+}
+
 #define PLAIN  " stride=[1] pad_before=[0] pad_after=[0] dilation=[1] groups=1"
 #define PLAIN2 " stride=[1, 1] pad_before=[0, 0] pad_after=[0, 0] dilation=[1, 1] groups=1"
 
@@ -143,5 +168,8 @@ static const op_case cases[] = {
     {"conv(i32[1, 2, 4], i32[3, 2, 3], none)" PLAIN, "must be f32"},
 };
 
-const op_impl op_impl_conv = {
-    .infer = infer_conv_op, .ref = ref_conv, .grad = grad_conv, CASES(cases)};
+const op_impl op_impl_conv = {.infer = infer_conv_op,
+                              .ref = ref_conv,
+                              .grad = grad_conv,
+                              .element = element_conv,
+                              CASES(cases)};

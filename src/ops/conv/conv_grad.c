@@ -100,6 +100,52 @@ static void grad_conv_grad_weight(build_ctx *c) {
 
 /* --- cases --- */
 
+/* --- elements --- */
+
+/* dx[n, ci, p] sums over the output channels of ci's group, then the kernel. */
+static uint16_t element_conv_grad_input(elem_ctx *c, const place *at) {
+  const attrs_conv_grad_input *a = ATTRS(conv_grad_input);
+  sn_shape dy = c->in[0].shape, w = c->in[1].shape;
+  window win = WINDOW(conv_kernel(&w), a);
+  coord k[1 + MAX_SPATIAL], group, within;
+  sn_dim extents[1 + MAX_SPATIAL] = {w.dim[0] / a->groups};
+  memcpy(extents + 1, w.dim + 2, (size_t)win.kernel.n * sizeof extents[0]);
+  elem_require_fits(c, &win, &c->out[0].shape, &dy);
+  elem_axes(c, w.rank - 1, extents, k);
+  elem_group(c, &at->c[1], a->groups, w.dim[1], &group, &within);
+  guard read = guard_start(at, dy.rank);
+  place weight = locate_start(at, w.rank);
+  read.at.c[0] = at->c[0];
+  read.at.c[1] = weight.c[0] = elem_channel(c, &group, extents[0], &k[0]);
+  weight.c[1] = within;
+  memcpy(weight.c + 2, k + 1, (size_t)win.kernel.n * sizeof k[0]);
+  for (int d = 0; d < win.kernel.n; d++)
+    window_read_back(c, &win, &read, 0, d, &at->c[2 + d], &k[1 + d]);
+  return elem_narrow(c, elem_sum_products(c, &read.at, &weight));
+}
+
+/* dw[co, ci, k] sums over the batch, then the windows. */
+static uint16_t element_conv_grad_weight(elem_ctx *c, const place *at) {
+  const attrs_conv_grad_weight *a = ATTRS(conv_grad_weight);
+  sn_shape x = c->in[0].shape, dy = c->in[1].shape;
+  window win = WINDOW(a->kernel, a);
+  coord k[1 + MAX_SPATIAL], group, within;
+  sn_dim extents[1 + MAX_SPATIAL] = {x.dim[0]};
+  memcpy(extents + 1, dy.dim + 2, (size_t)win.kernel.n * sizeof extents[0]);
+  elem_require_fits(c, &win, &x, &dy);
+  elem_axes(c, x.rank - 1, extents, k);
+  elem_group(c, &at->c[0], a->groups, dy.dim[1] / a->groups, &group, &within);
+  guard read = guard_start(at, x.rank);
+  place slope = locate_start(at, dy.rank);
+  read.at.c[0] = slope.c[0] = k[0];
+  read.at.c[1] = elem_channel(c, &group, x.dim[1] / a->groups, &at->c[1]);
+  slope.c[1] = at->c[0];
+  memcpy(slope.c + 2, k + 1, (size_t)win.kernel.n * sizeof k[0]);
+  for (int d = 0; d < win.kernel.n; d++)
+    window_read(c, &win, &read, 0, d, &k[1 + d], &at->c[2 + d]);
+  return elem_narrow(c, elem_sum_products(c, &read.at, &slope));
+}
+
 #define PLAIN " stride=[1] pad_before=[0] pad_after=[0] dilation=[1] groups=1"
 #define STEPS " stride=[2] pad_before=[1] pad_after=[1] dilation=[2] groups=2"
 #define PLANE " stride=[2, 1] pad_before=[1, 0] pad_after=[0, 1] dilation=[1, 2] groups=1"
@@ -155,6 +201,7 @@ static const op_case input_cases[] = {
 const op_impl op_impl_conv_grad_input = {.infer = infer_conv_grad_input,
                                          .ref = ref_conv_grad_input,
                                          .grad = grad_conv_grad_input,
+                                         .element = element_conv_grad_input,
                                          CASES(input_cases)};
 
 static const op_case weight_cases[] = {
@@ -207,4 +254,5 @@ static const op_case weight_cases[] = {
 const op_impl op_impl_conv_grad_weight = {.infer = infer_conv_grad_weight,
                                           .ref = ref_conv_grad_weight,
                                           .grad = grad_conv_grad_weight,
+                                          .element = element_conv_grad_weight,
                                           CASES(weight_cases)};

@@ -33,17 +33,41 @@ static void grad_pool(build_ctx *c) {
 static void decompose_pool(build_ctx *c) {
   sn_graph *g = c->graph;
   pool_rule rule = POOL_RULE(ATTRS(pool));
-  sn_value v = build_windows(c, &rule, c->in[0], pool_neutral(rule.kind));
-  sn_ints axis = SN_INTS(0);
+  sn_value v = build_windows(c, &rule, build_wide(c, c->in[0]), pool_neutral(rule.kind)), y = v;
+  sn_ints axis = SN_INTS(2);
   switch (rule.kind) {
-  case SN_POOL_MAX: c->out[0] = sn_max(g, v, axis, false); break;
-  case SN_POOL_MIN: c->out[0] = sn_min(g, v, axis, false); break;
-  case SN_POOL_PROD: c->out[0] = sn_prod(g, v, axis, false); break;
-  case SN_POOL_SUM: c->out[0] = sn_sum(g, v, axis, false); break;
+  case SN_POOL_MAX: y = sn_max(g, v, axis, false); break;
+  case SN_POOL_MIN: y = sn_min(g, v, axis, false); break;
+  case SN_POOL_PROD: y = sn_prod(g, v, axis, false); break;
+  case SN_POOL_SUM: y = sn_sum(g, v, axis, false); break;
   case SN_POOL_AVG:
-    c->out[0] = sn_div(g, sn_sum(g, v, axis, false), build_divisors(c, &rule, c->in[0]));
+    y = sn_div(g, sn_sum(g, v, axis, false), build_divisors(c, &rule, c->in[0]));
     break;
   }
+  c->out[0] = build_narrow(c, y, build_dtype(c, c->in[0]));
+}
+
+static const reduce_kind reductions[] = {[SN_POOL_MAX] = REDUCE_MAX,
+                                         [SN_POOL_AVG] = REDUCE_SUM,
+                                         [SN_POOL_SUM] = REDUCE_SUM,
+                                         [SN_POOL_MIN] = REDUCE_MIN,
+                                         [SN_POOL_PROD] = REDUCE_PROD};
+
+static uint16_t element_pool(elem_ctx *c, const place *at) {
+  pool_rule rule = POOL_RULE(ATTRS(pool));
+  sn_dtype dtype = c->in[0].dtype;
+  coord k[MAX_SPATIAL];
+  elem_require_pool(c, &rule, &c->in[0].shape, &c->out[0].shape);
+  elem_axes(c, rule.win.kernel.n, rule.win.kernel.v, k);
+  guard read = guard_start(at, at->rank);
+  memcpy(read.at.c, at->c, 2 * sizeof read.at.c[0]);
+  for (int d = 0; d < rule.win.kernel.n; d++)
+    window_read(c, &rule.win, &read, 0, d, &at->c[2 + d], &k[d]);
+  reg body = elem_wide(c, guard_read(c, &read, 0, pool_neutral(rule.kind)), dtype);
+  reg y = elem_reduce(c, reductions[rule.kind], SN_F32, body);
+  if (rule.kind == SN_POOL_AVG)
+    y = elem_alu_as(c, ALU_div, SN_F32, y, elem_pool_divisor(c, &rule, at), 0, 0, 0);
+  return elem_narrow(c, y);
 }
 
 #define HALVES " kernel=[2] stride=[2] pad_before=[0] pad_after=[0] dilation=[1]"
@@ -168,4 +192,5 @@ const op_impl op_impl_pool = {.infer = infer_pool_op,
                               .ref = ref_pool,
                               .grad = grad_pool,
                               .decompose = decompose_pool,
+                              .element = element_pool,
                               CASES(cases)};

@@ -54,74 +54,181 @@ static sn_status ref_pool_grad(ref_ctx *c) {
   return SN_OK;
 }
 
-/* --- as a graph: each element's part of its window's dy, then all parts back to their places ---
- */
+/* --- as a graph. Where no two windows share an element x is a grid of windows; else each window's share is brought to
+ * the elements of x by a second set of windows, over the first ones laid out with the stride. --- */
 
-/* [elements, N, C, windows…]: 1 / n for each of a window's n ties. */
-static sn_value tie_parts(build_ctx *c, const pool_rule *rule) {
-  sn_graph *g = c->graph;
-  sn_ints axis = SN_INTS(0);
-  sn_value v = build_windows(c, rule, c->in[0], pool_neutral(rule->kind));
-  sn_value best = rule->kind == SN_POOL_MAX ? sn_max(g, v, axis, true) : sn_min(g, v, axis, true);
-  sn_value nans = sn_logical_and(g, sn_isnan(g, v), sn_isnan(g, best));
-  sn_value tie = sn_logical_or(g, sn_eq(g, v, best), nans);
-  sn_dtype dtype = build_dtype(c, v);
-  tie = sn_mul(g, sn_cast(g, tie, dtype), build_inside(c, rule, c->in[0]));
-  return sn_div(g, tie, sn_maximum(g, sn_sum(g, tie, axis, true), sn_scalar(g, dtype, 1)));
+static bool has_ties(const pool_rule *rule) {
+  return rule->kind == SN_POOL_MAX || rule->kind == SN_POOL_MIN;
 }
 
-/* [elements, N, C, windows…]: the product of a window's other elements, by a table of each element
- * by each, with 1 on the diagonal. */
-static sn_value other_products(build_ctx *c, const pool_rule *rule) {
+/* a and b are the same number, or both NaN: f32 */
+static sn_value build_same(build_ctx *c, sn_value a, sn_value b) {
+  sn_graph *g = c->graph;
+  sn_value nans = sn_logical_and(g, sn_isnan(g, a), sn_isnan(g, b));
+  return sn_cast(g, sn_logical_or(g, sn_eq(g, a, b), nans), SN_F32);
+}
+
+/* dy over the number of ties, which are summed over axes. */
+static sn_value shared(build_ctx *c, sn_value dy, sn_value ties, sn_ints axes, bool keepdims) {
+  sn_graph *g = c->graph;
+  sn_value n = sn_sum(g, ties, axes, keepdims);
+  return sn_div(g, dy, sn_maximum(g, n, sn_scalar(g, SN_F32, 1)));
+}
+
+/* Windows that lie side by side and cover x: every axis is [windows, elements]. */
+static bool is_grid(build_ctx *c, const pool_rule *rule) {
+  const window *w = &rule->win;
+  sn_shape x = build_shape(c, c->in[0]), y = build_shape(c, c->in[2]);
+  if (rule->kind == SN_POOL_PROD)
+    return false;
+  for (int d = 0; d < w->kernel.n; d++)
+    if (w->kernel.v[d] != w->stride.v[d] || w->dilation.v[d] != 1 || w->before.v[d] != 0 ||
+        sn_dim_mul(c->graph, y.dim[2 + d], w->stride.v[d]) != x.dim[2 + d])
+      return false;
+  return true;
+}
+
+static sn_value build_grid(build_ctx *c, const pool_rule *rule, sn_value x, sn_value y,
+                           sn_value dy) {
+  sn_graph *g = c->graph;
+  sn_shape shape = build_shape(c, x), cells = {.rank = 2}, windows;
+  sn_ints axes = {0};
+  cells.dim[0] = shape.dim[0];
+  cells.dim[1] = shape.dim[1];
+  windows = cells;
+  for (int d = 0; d < rule->win.kernel.n; d++) {
+    cells.dim[cells.rank++] = windows.dim[windows.rank++] = build_shape(c, y).dim[2 + d];
+    axes.v[axes.n++] = cells.rank;
+    cells.dim[cells.rank++] = rule->win.kernel.v[d];
+    windows.dim[windows.rank++] = 1;
+  }
+  dy = sn_reshape(g, dy, windows);
+  if (!has_ties(rule)) /* count_include_pad and padding_after cannot matter: there is no padding */
+    return sn_reshape(
+        g,
+        sn_expand(
+            g, rule->kind == SN_POOL_AVG ? build_scale(c, dy, 1 / (double)pool_elements(rule)) : dy,
+            cells),
+        shape);
+  sn_value ties = build_same(c, sn_reshape(g, x, cells), sn_reshape(g, y, windows));
+  return sn_reshape(g, sn_mul(g, ties, shared(c, dy, ties, axes, true)), shape);
+}
+
+/* v [N, C, windows…] with each window's value at window * stride, zeros between, and at least one behind. */
+static sn_value laid_out(build_ctx *c, const window *w, sn_value v) {
+  sn_graph *g = c->graph;
+  sn_shape shape = build_shape(c, v), apart = {2, {shape.dim[0], shape.dim[1]}};
+  sn_ints none = {.n = shape.rank}, gaps = {.n = 2}, tail = {.n = shape.rank};
+  bool strided = false;
+  for (int d = 0; d < w->kernel.n; d++) {
+    apart.dim[apart.rank++] = shape.dim[2 + d];
+    apart.dim[apart.rank++] = 1;
+    gaps.v[gaps.n + 1] = w->stride.v[d] - 1;
+    gaps.n += 2;
+    strided = strided || w->stride.v[d] > 1;
+    shape.dim[2 + d] = sn_dim_mul(g, shape.dim[2 + d], w->stride.v[d]);
+    tail.v[2 + d] = max_i64(window_reach(w, d) - 1 - w->after.v[d], w->before.v[d] + 1);
+  }
+  if (strided) {
+    sn_value spaced = sn_reshape(g, v, apart);
+    spaced = sn_pad(g, spaced, (sn_ints){.n = gaps.n}, gaps, SN_PAD_CONSTANT, 0);
+    v = sn_reshape(g, spaced, shape);
+  }
+  return sn_pad(g, v, none, tail, SN_PAD_CONSTANT, 0);
+}
+
+/* [N, C, elements, spatial…]: for each element of x, the value of every window that may hold it, and 0 for those that
+ * there are not. The window with x's position p as its element k lies at p + before - k * dilation. The zeros behind
+ * are as many as make at least a position for each of x. */
+static sn_value windows_of_each(build_ctx *c, const pool_rule *rule, sn_value v) {
+  sn_graph *g = c->graph;
+  sn_shape x = build_shape(c, c->in[0]), to = {3, {x.dim[0], x.dim[1], pool_elements(rule)}};
+  window back = rule->win;
+  v = laid_out(c, &rule->win, v);
+  for (int d = 0; d < back.kernel.n; d++) {
+    back.stride.v[d] = 1;
+    back.before.v[d] = window_reach(&back, d) - 1 - rule->win.before.v[d];
+    back.after.v[d] = 0;
+    to.dim[to.rank++] = window_count(g, &back, d, build_shape(c, v).dim[2 + d]);
+  }
+  v = sn_im2col(g, v, back.kernel, back.stride, back.before, back.after, back.dilation);
+  v = sn_reshape(g, v, to);
+  for (int d = 0; d < back.kernel.n; d++)
+    if (to.dim[3 + d] != x.dim[2 + d])
+      v = sn_slice(g, v, 3 + d, 0, x.dim[2 + d], 1);
+  return v;
+}
+
+/* x as a window of one element: [N, C, 1, spatial…] */
+static sn_value alone(build_ctx *c, sn_value x) {
+  sn_shape shape = build_shape(c, x), to = {.rank = shape.rank + 1};
+  for (int d = 0; d < to.rank; d++)
+    to.dim[d] = d == 2 ? 1 : shape.dim[d - (d > 2)];
+  return sn_reshape(c->graph, x, to);
+}
+
+static sn_value build_overlapping(build_ctx *c, const pool_rule *rule, sn_value x, sn_value y,
+                                  sn_value dy) {
+  sn_graph *g = c->graph;
+  sn_ints axis = SN_INTS(2);
+  if (!has_ties(rule)) {
+    if (rule->kind == SN_POOL_AVG)
+      dy = sn_div(g, dy, build_divisors(c, rule, x));
+    return sn_sum(g, windows_of_each(c, rule, dy), axis, false);
+  }
+  sn_value ties = build_same(c, build_windows(c, rule, x, 0), alone(c, y));
+  ties = sn_mul(g, ties, build_inside(c, rule, x));
+  sn_value share = windows_of_each(c, rule, shared(c, dy, ties, axis, false));
+  sn_value mine = build_same(c, alone(c, x), windows_of_each(c, rule, y));
+  return sn_sum(g, sn_mul(g, mine, share), axis, false);
+}
+
+/* [N, C, elements, windows…]: the product of a window's other elements, by a table of each element by each, with 1 on
+ * the diagonal. */
+static sn_value other_products(build_ctx *c, const pool_rule *rule, sn_value x) {
   sn_graph *g = c->graph;
   int64_t n = pool_elements(rule);
-  sn_value v = build_windows(c, rule, c->in[0], 1);
-  sn_shape table = build_shape(c, v), diagonal = {.rank = table.rank + 1, .dim = {n, n}};
-  for (int d = table.rank; d > 0; d--)
-    table.dim[d] = table.dim[d - 1];
-  table.rank++;
-  table.dim[0] = 1;
-  for (int d = 2; d < diagonal.rank; d++)
-    diagonal.dim[d] = 1;
+  sn_value v = build_windows(c, rule, x, 1);
+  sn_shape windows = build_shape(c, v), table = {4, {windows.dim[0], windows.dim[1], 1, n}};
+  sn_shape diagonal = {4, {1, 1, n, n}};
+  for (int d = 3; d < windows.rank; d++) {
+    table.dim[table.rank++] = windows.dim[d];
+    diagonal.dim[diagonal.rank++] = 1;
+  }
   sn_value own = sn_cast(g, sn_reshape(g, sn_eye(g, SN_F32, n, n), diagonal), SN_BOOL);
-  sn_value others = sn_where(g, own, sn_scalar(g, build_dtype(c, v), 1), sn_reshape(g, v, table));
-  return sn_prod(g, others, SN_INTS(1), false);
+  sn_value others = sn_where(g, own, sn_scalar(g, SN_F32, 1), sn_reshape(g, v, table));
+  return sn_prod(g, others, SN_INTS(3), false);
 }
 
-/* Sums parts [elements, N, C, windows…] into x's places: the gradient of a convolution whose output
+/* Sums parts [N, C, elements, windows…] into x's places: the gradient of a convolution whose output
  * channels are the elements of a window, each by a kernel of one 1. */
 static sn_value collect(build_ctx *c, const pool_rule *rule, sn_value parts) {
   sn_graph *g = c->graph;
   const window *w = &rule->win;
   int64_t n = pool_elements(rule);
   sn_shape x = build_shape(c, c->in[0]), p = build_shape(c, parts), kernel = {x.rank, {n, 1}};
-  sn_ints perm = {3, {1, 2, 0}};
   sn_shape images = {x.rank, {sn_dim_mul(g, x.dim[0], x.dim[1]), n}};
   for (int d = 2; d < x.rank; d++) {
-    perm.v[perm.n++] = d + 1;
     images.dim[d] = p.dim[d + 1];
     kernel.dim[d] = w->kernel.v[d - 2];
   }
-  parts = sn_reshape(g, sn_transpose(g, parts, perm), images);
-  sn_value one = sn_reshape(g, sn_eye(g, build_dtype(c, parts), n, n), kernel);
-  sn_value dx = sn_conv_grad_input(g, parts, one, conv_spatial(x), w->stride, w->before, w->after,
-                                   w->dilation, 1);
+  sn_value one = sn_reshape(g, sn_eye(g, SN_F32, n, n), kernel);
+  sn_value dx = sn_conv_grad_input(g, sn_reshape(g, parts, images), one, conv_spatial(x), w->stride,
+                                   w->before, w->after, w->dilation, 1);
   return sn_reshape(g, dx, x);
 }
 
 static void decompose_pool_grad(build_ctx *c) {
-  sn_graph *g = c->graph;
   pool_rule rule = POOL_RULE(ATTRS(pool_grad));
-  sn_value dy = c->in[2], parts = SN_NONE;
-  if (rule.kind == SN_POOL_AVG)
-    dy = sn_div(g, dy, build_divisors(c, &rule, c->in[0]));
-  if (rule.kind == SN_POOL_MAX || rule.kind == SN_POOL_MIN)
-    parts = sn_mul(g, dy, tie_parts(c, &rule));
-  else if (rule.kind == SN_POOL_PROD)
-    parts = sn_mul(g, dy, other_products(c, &rule));
+  sn_value x = build_wide(c, c->in[0]), y = build_wide(c, c->in[1]), dy = build_wide(c, c->in[2]);
+  sn_value dx;
+  if (rule.kind == SN_POOL_PROD)
+    dx = collect(c, &rule, sn_mul(c->graph, alone(c, dy), other_products(c, &rule, x)));
+  else if (is_grid(c, &rule))
+    dx = build_grid(c, &rule, x, y, dy);
   else
-    parts = sn_mul(g, dy, build_inside(c, &rule, c->in[0]));
-  c->out[0] = collect(c, &rule, parts);
+    dx = build_overlapping(c, &rule, x, y, dy);
+  c->out[0] = build_narrow(c, dx, build_dtype(c, c->in[0]));
 }
 
 #define HALVES " kernel=[2] stride=[2] pad_before=[0] pad_after=[0] dilation=[1]"

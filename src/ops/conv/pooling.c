@@ -127,6 +127,62 @@ double pool_divisor(const pool_walk *w) {
   return (double)(w->rule->count_include_pad ? w->padded : w->n);
 }
 
+/* --- element --- */
+
+void elem_require_pool(elem_ctx *c, const pool_rule *rule, const sn_shape *x, const sn_shape *y) {
+  elem_require_fits(c, &rule->win, x, y);
+  for (int d = 0; d < rule->win.kernel.n; d++) {
+    sn_dim size = x->dim[2 + d], windows = y->dim[2 + d];
+    if (dim_is_number(size))
+      continue;
+    /* Negative only where the size is 0 and there are windows. */
+    sn_dim most = sn_dim_mul(c->graph, size, sn_dim_max(c->graph, windows));
+    locate_require(c, sn_dim_sub(c->graph, most, windows), 1,
+                   "windows over an empty axis see nothing but padding");
+  }
+}
+
+/* How many k in 0 … kernel-1 have  start + k * dilation < end. */
+static reg count_below(elem_ctx *c, const window *w, int d, reg start, reg end) {
+  reg dilation = elem_number_as(c, SN_I32, (double)w->dilation.v[d]);
+  reg way = elem_int2(c, ALU_sub, end, start); /* rounded up over the dilation */
+  way = elem_int2(c, ALU_add, way, elem_number_as(c, SN_I32, (double)w->dilation.v[d] - 1));
+  way = elem_int2(c, ALU_floor_div, way, dilation);
+  way = elem_int2(c, ALU_max, way, elem_number_as(c, SN_I32, 0));
+  return elem_int2(c, ALU_min, way, elem_number_as(c, SN_I32, (double)w->kernel.v[d]));
+}
+
+reg elem_pool_divisor(elem_ctx *c, const pool_rule *rule, const place *at) {
+  const window *w = &rule->win;
+  double sure = 1; /* elements along the axes without padding */
+  reg divisor = 0;
+  bool any = false;
+  for (int d = 0; d < w->kernel.n; d++) {
+    if (w->before.v[d] == 0 && w->after.v[d] == 0) {
+      sure *= (double)w->kernel.v[d];
+      continue;
+    }
+    sn_dim end = c->in[0].shape.dim[2 + d];
+    coord first = coord_scale(c->graph, &at->c[2 + d], w->stride.v[d]);
+    first = coord_shift(c->graph, &first, -w->before.v[d]);
+    reg start = elem_coord(c, &first), count;
+    if (rule->count_include_pad) {
+      end = sn_dim_add(c->graph, end, rule->padding_after.v[d]);
+      count = count_below(c, w, d, start, elem_size(c, SN_I32, end));
+    } else {
+      count = elem_int2(c, ALU_sub, count_below(c, w, d, start, elem_size(c, SN_I32, end)),
+                        count_below(c, w, d, start, elem_number_as(c, SN_I32, 0)));
+    }
+    count = elem_alu_as(c, ALU_cast, SN_F32, count, 0, 0, 0, 0);
+    divisor = any ? elem_alu_as(c, ALU_mul, SN_F32, divisor, count, 0, 0, 0) : count;
+    any = true;
+  }
+  reg number = elem_number_as(c, SN_F32, sure);
+  return !any        ? number
+         : sure == 1 ? divisor
+                     : elem_alu_as(c, ALU_mul, SN_F32, divisor, number, 0, 0, 0);
+}
+
 /* --- graph --- */
 
 int64_t pool_elements(const pool_rule *rule) {
@@ -136,74 +192,56 @@ int64_t pool_elements(const pool_rule *rule) {
   return n;
 }
 
-/* v grown by paddings along its spatial axes. */
-static sn_value grow(build_ctx *c, sn_value v, const int64_t *before, const int64_t *after,
-                     double fill) {
-  sn_ints b = {.n = build_shape(c, v).rank}, a = b;
-  bool any = false;
-  for (int d = 0; d < b.n - 2; d++) {
-    b.v[2 + d] = before[d];
-    a.v[2 + d] = after[d];
-    any = any || before[d] || after[d];
-  }
-  return any ? sn_pad(c->graph, v, b, a, SN_PAD_CONSTANT, fill) : v;
-}
-
-/* Of each window of the grown v, the element at kernel position k: every stride-th along each axis.
- */
-static sn_value element(build_ctx *c, const window *win, sn_value v, const int64_t *k) {
+/* [N, C, elements, windows…], 0 outside of v. */
+static sn_value columns_of(build_ctx *c, const window *w, int64_t elements, sn_value v) {
   sn_graph *g = c->graph;
-  window inner = *win; /* the padding is in v already */
-  for (int d = 0; d < win->kernel.n; d++) {
-    inner.before.v[d] = inner.after.v[d] = 0;
-    sn_dim windows = window_count(g, &inner, d, build_shape(c, v).dim[2 + d]);
-    int64_t start = k[d] * win->dilation.v[d];
-    sn_dim length = sn_dim_mul(g, sn_dim_sub(g, windows, 1), win->stride.v[d]);
-    sn_dim stop = windows == 0 ? start : sn_dim_add(g, length, start + 1);
-    v = sn_slice(g, v, 2 + d, start, stop, win->stride.v[d]);
-  }
-  return v;
-}
-
-/* As build_windows, of a value that is grown already. */
-static sn_value stack_elements(build_ctx *c, const pool_rule *rule, sn_value grown) {
-  int64_t n = pool_elements(rule), k[MAX_SPATIAL] = {0};
-  size_t bytes = (size_t)n * sizeof(sn_value);
-  sn_value *elements = mem_alloc(c->graph->ctx, bytes);
-  if (!elements)
-    return graph_fail(c->graph, SN_ERR_NO_MEMORY, "out of memory for a window of %lld elements",
-                      (long long)n);
-  for (int64_t i = 0; i < n; i++) {
-    elements[i] = element(c, &rule->win, grown, k);
-    ref_next(k, rule->win.kernel.v, rule->win.kernel.n);
-  }
-  sn_value stack = sn_stack(c->graph, elements, (int)n, 0);
-  mem_free(c->graph->ctx, elements, bytes);
-  return stack;
-}
-
-sn_value build_windows(build_ctx *c, const pool_rule *rule, sn_value v, double fill) {
-  return stack_elements(c, rule, grow(c, v, rule->win.before.v, rule->win.after.v, fill));
-}
-
-static sn_value ones(build_ctx *c, sn_value x) {
-  sn_type t = sn_value_type(c->graph, x);
-  t.shape.dim[0] = t.shape.dim[1] = 1;
-  return sn_full(c->graph, t.dtype, t.shape, 1);
+  sn_shape from = build_shape(c, v), to = {3, {from.dim[0], from.dim[1], elements}};
+  for (int d = 0; d < w->kernel.n; d++)
+    to.dim[to.rank++] = window_count(g, w, d, from.dim[2 + d]);
+  return sn_reshape(g, sn_im2col(g, v, w->kernel, w->stride, w->before, w->after, w->dilation), to);
 }
 
 sn_value build_inside(build_ctx *c, const pool_rule *rule, sn_value x) {
-  return build_windows(c, rule, ones(c, x), 0);
+  sn_shape shape = build_shape(c, x);
+  shape.dim[0] = shape.dim[1] = 1;
+  return columns_of(c, &rule->win, pool_elements(rule), sn_full(c->graph, SN_F32, shape, 1));
 }
 
-/* Counts what counts: with count_include_pad the attributes' padding is 1 too, but nothing past it.
- */
+sn_value build_windows(build_ctx *c, const pool_rule *rule, sn_value v, double fill) {
+  sn_graph *g = c->graph;
+  sn_value columns = columns_of(c, &rule->win, pool_elements(rule), v);
+  if (fill == 0)
+    return columns;
+  sn_value inside = sn_cast(g, build_inside(c, rule, v), SN_BOOL);
+  return sn_where(g, inside, columns, sn_scalar(g, build_dtype(c, v), fill));
+}
+
+/* How many k in 0 … kernel-1 have  start + k * dilation < end, in f32, for each start. */
+static sn_value build_below(build_ctx *c, const window *w, int d, sn_value starts, sn_value end) {
+  sn_graph *g = c->graph;
+  double dilation = (double)w->dilation.v[d];
+  sn_value way = sn_affine(g, sn_sub(g, end, starts), 1, dilation - 1);
+  way = sn_floor(g, sn_div(g, way, sn_scalar(g, SN_F32, dilation)));
+  return sn_clamp(g, way, 0, (double)w->kernel.v[d]);
+}
+
 sn_value build_divisors(build_ctx *c, const pool_rule *rule, sn_value x) {
-  int64_t none[MAX_SPATIAL] = {0}, past[MAX_SPATIAL] = {0};
-  for (int d = 0; d < rule->win.kernel.n; d++)
-    past[d] = rule->win.after.v[d] - rule->padding_after.v[d];
-  sn_value v = grow(c, ones(c, x), rule->win.before.v, rule->padding_after.v,
-                    rule->count_include_pad ? 1 : 0);
-  v = stack_elements(c, rule, grow(c, v, none, past, 0));
-  return sn_sum(c->graph, v, SN_INTS(0), false);
+  const window *w = &rule->win;
+  sn_graph *g = c->graph;
+  sn_shape shape = build_shape(c, x);
+  sn_value all = sn_scalar(g, SN_F32, 1);
+  for (int d = 0; d < w->kernel.n; d++) {
+    sn_shape along = {.rank = shape.rank, .dim = {1, 1, 1, 1, 1}};
+    along.dim[2 + d] = window_count(g, w, d, shape.dim[2 + d]);
+    sn_value starts =
+        sn_arange(g, SN_F32, along.dim[2 + d], -(double)w->before.v[d], (double)w->stride.v[d]);
+    sn_value end = build_count(c, shape.dim[2 + d]), count;
+    if (rule->count_include_pad)
+      count = build_below(c, w, d, starts, sn_affine(g, end, 1, (double)rule->padding_after.v[d]));
+    else
+      count = sn_sub(g, build_below(c, w, d, starts, end),
+                     build_below(c, w, d, starts, sn_scalar(g, SN_F32, 0)));
+    all = sn_mul(g, all, sn_reshape(g, count, along));
+  }
+  return all;
 }

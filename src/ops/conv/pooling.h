@@ -43,14 +43,20 @@ double pool_fold(const pool_walk *w, int64_t skip);
 /* What avg divides by; 1 for the others. */
 double pool_divisor(const pool_walk *w);
 
+/* --- element --- */
+/* Windows fit, and none sees nothing but padding of an empty axis. */
+void elem_require_pool(elem_ctx *c, const pool_rule *rule, const sn_shape *x, const sn_shape *y);
+/* What avg divides by at a place of the result, f32. */
+reg elem_pool_divisor(elem_ctx *c, const pool_rule *rule, const place *at);
+
 /* --- graph --- */
 /* Elements a window has. */
 int64_t pool_elements(const pool_rule *rule);
-/* v [N, C, spatial…] as [elements, N, C, windows…], with `fill` outside of v. */
+/* v [N, C, spatial…] as [N, C, elements, windows…], with `fill` outside of v. */
 sn_value build_windows(build_ctx *c, const pool_rule *rule, sn_value v, double fill);
-/* 1 where an element of a window lies in x, else 0: [elements, 1, 1, windows…]. */
+/* 1 where an element of a window lies in x, else 0: f32 [1, 1, elements, windows…]. */
 sn_value build_inside(build_ctx *c, const pool_rule *rule, sn_value x);
-/* avg's divisors [1, 1, windows…]. */
+/* avg's divisors, f32 [1, 1, windows…]. */
 sn_value build_divisors(build_ctx *c, const pool_rule *rule, sn_value x);
 /* What padding holds so that it changes nothing: -inf, 0, inf or 1. */
 double pool_neutral(sn_pool_kind kind);

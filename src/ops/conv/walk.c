@@ -214,3 +214,24 @@ void ref_conv_bias(ref_tensor *y, const ref_tensor *bias) {
   for (int64_t i = 0; bias->data && i < y->count; i++)
     y->data[i] = bias->data[i / v.inner % v.n];
 }
+
+/* --- element --- */
+
+reg elem_sum_products(elem_ctx *c, const place *a, const place *b) {
+  reg left = elem_wide(c, elem_input(c, 0, a), c->in[0].dtype);
+  reg right = elem_wide(c, elem_input(c, 1, b), c->in[1].dtype);
+  return elem_reduce(c, REDUCE_SUM, SN_F32, elem_alu_as(c, ALU_mul, SN_F32, left, right, 0, 0, 0));
+}
+
+void elem_group(elem_ctx *c, const coord *channel, int64_t groups, int64_t each, coord *out_group,
+                coord *out_within) {
+  *out_group = coord_number(0);
+  *out_within = *channel;
+  if (groups > 1)
+    locate_divide(c, channel, each, groups * each, out_group, out_within);
+}
+
+coord elem_channel(elem_ctx *c, const coord *group, int64_t each, const coord *within) {
+  coord first = coord_scale(c->graph, group, each);
+  return locate_sum(c, &first, within);
+}

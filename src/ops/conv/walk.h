@@ -32,4 +32,14 @@ sn_status ref_conv_walk(ref_ctx *c, conv_tensors t, const window *win, int64_t g
 /* y (zeroed) = bias of its channel; nothing without one. */
 void ref_conv_bias(ref_tensor *y, const ref_tensor *bias);
 
+/* --- element --- */
+/* The product of inputs 0 and 1 at these places, summed over the axes of the last elem_axes, in f32. A read that fails
+ * its checks counts as 0: whoever fuses what makes an operand into the sum must see to that. */
+reg elem_sum_products(elem_ctx *c, const place *a, const place *b);
+/* The group of a channel, and the channel within it; groups of `each` channels. */
+void elem_group(elem_ctx *c, const coord *channel, int64_t groups, int64_t each, coord *out_group,
+                coord *out_within);
+/* Channel `within` of a group. */
+coord elem_channel(elem_ctx *c, const coord *group, int64_t each, const coord *within);
+
 #endif

@@ -1,6 +1,8 @@
 /* See window.h. */
 #include "ops/conv/window.h"
 
+#include <stdio.h>
+
 sn_status infer_spatial(infer_ctx *c, int i) {
   int rank = c->in[i].shape.rank;
   if (rank >= 3 && rank <= 2 + MAX_SPATIAL)
@@ -55,4 +57,51 @@ sn_status ref_fits(const ref_ctx *c, const window *w, const ref_tensor *x, const
           (long long)window_reach(w, d), (long long)x->dim[2 + d], (long long)w->before.v[d],
           (long long)w->after.v[d]);
   return SN_OK;
+}
+
+/* --- element --- */
+
+void elem_require_fits(elem_ctx *c, const window *w, const sn_shape *x, const sn_shape *y) {
+  for (int d = 0; d < w->kernel.n; d++) {
+    char line[80];
+    sn_dim windows = y->dim[2 + d], size = x->dim[2 + d];
+    if (dim_is_number(size))
+      continue;
+    snprintf(line, sizeof line, "spatial axis %d: a window of %lld does not fit", d,
+             (long long)window_reach(w, d));
+    const char *what = graph_intern(c->graph, line);
+    what = what ? what : "a window does not fit";
+    locate_require(c, windows, 1, what);
+    locate_require(c, sn_dim_sub(c->graph, windows, 1), size, what);
+  }
+}
+
+/* a * by + b */
+static coord combined(elem_ctx *c, const coord *a, int64_t by, const coord *b) {
+  coord scaled = coord_scale(c->graph, a, by);
+  return locate_sum(c, &scaled, b);
+}
+
+void window_read(elem_ctx *c, const window *w, guard *x, int input, int d, const coord *o,
+                 const coord *k) {
+  coord offset = coord_number(-w->before.v[d]);
+  coord inner = combined(c, k, w->dilation.v[d], &offset);
+  coord at = combined(c, o, w->stride.v[d], &inner);
+  if (w->before.v[d] == 0 && w->after.v[d] == 0)
+    x->at.c[2 + d] = at;
+  else
+    guard_axis(c, x, 2 + d, &at, &at, c->in[input].shape.dim[2 + d], 1);
+}
+
+void window_read_back(elem_ctx *c, const window *w, guard *y, int input, int d, const coord *p,
+                      const coord *k) {
+  coord start = coord_shift(c->graph, p, w->before.v[d]);
+  coord of = combined(c, k, -w->dilation.v[d], &start), at = of;
+  int64_t stride = w->stride.v[d];
+  sn_dim windows = c->in[input].shape.dim[2 + d];
+  if (stride > 1) {
+    reg by = elem_number_as(c, SN_I32, (double)stride);
+    at = elem_at(elem_int2(c, ALU_floor_div, elem_coord(c, &of), by), windows);
+  }
+  guard_axis(c, y, 2 + d, &at, &of, windows, stride);
 }

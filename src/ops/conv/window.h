@@ -11,6 +11,7 @@
 #define SINEW_OPS_CONV_WINDOW_H
 
 #include "ops/common.h"
+#include "ops/shape/locate.h"
 
 enum { MAX_SPATIAL = 3 };
 
@@ -48,5 +49,15 @@ sn_status infer_fits(infer_ctx *c, const window *w, int d, sn_dim size, sn_dim w
 /* The same at run time: x and y are [N, C, spatial…] before and behind the windows. */
 sn_status ref_fits(const ref_ctx *c, const window *w, const ref_tensor *x,
                    const ref_tensor *y) SN_MUST_USE;
+
+/* --- element --- */
+/* The same as a demand on the run's symbols, for all axes. x and y are [.., .., spatial…]. */
+void elem_require_fits(elem_ctx *c, const window *w, const sn_shape *x, const sn_shape *y);
+/* Spatial axis d of a read of x: that of element k of window o, checked where there is padding. */
+void window_read(elem_ctx *c, const window *w, guard *x, int input, int d, const coord *o,
+                 const coord *k);
+/* The other way round, a read of y: the window that has element k at position p of x, if there is one. */
+void window_read_back(elem_ctx *c, const window *w, guard *y, int input, int d, const coord *p,
+                      const coord *k);
 
 #endif

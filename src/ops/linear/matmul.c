@@ -1,6 +1,7 @@
 /* matmul: [.., M, K] x [.., K, N], leading axes broadcast, either operand transposed. Operands of one
  * float dtype; the result has it too; sums are f32 or better. */
 #include "ops/common.h"
+#include "ops/shape/locate.h"
 #include "ops/vectors.h"
 
 static sn_status infer_matmul(infer_ctx *c) {
@@ -94,6 +95,30 @@ static void grad_matmul(build_ctx *c) {
                           : sn_matmul(c->graph, a, dy, !at->trans_a, false));
 }
 
+/* The matrices of operand i: its batch axes broadcast, then row and column. */
+static reg factor(elem_ctx *c, int i, const place *at, const coord *row, const coord *column) {
+  sn_shape shape = c->in[i].shape;
+  place x = locate_start(at, shape.rank);
+  int skipped = at->rank - shape.rank;
+  for (int d = 0; d < shape.rank - 2; d++)
+    x.c[d] = shape.dim[d] == 1 ? coord_number(0) : at->c[skipped + d];
+  x.c[shape.rank - 2] = *row;
+  x.c[shape.rank - 1] = *column;
+  return elem_wide(c, elem_input(c, i, &x), c->in[i].dtype);
+}
+
+static uint16_t element_matmul(elem_ctx *c, const place *at) {
+  const attrs_matmul *a = ATTRS(matmul);
+  sn_shape shape = c->in[0].shape;
+  const coord *m = &at->c[at->rank - 2], *n = &at->c[at->rank - 1];
+  coord k;
+  elem_axes(c, 1, &shape.dim[shape.rank - 1 - a->trans_a], &k);
+  reg left = a->trans_a ? factor(c, 0, at, &k, m) : factor(c, 0, at, m, &k);
+  reg right = a->trans_b ? factor(c, 1, at, n, &k) : factor(c, 1, at, &k, n);
+  reg body = elem_alu_as(c, ALU_mul, SN_F32, left, right, 0, 0, 0);
+  return elem_narrow(c, elem_reduce(c, REDUCE_SUM, SN_F32, body));
+}
+
 static const op_case cases[] = {
     {"matmul(f32[2, 3], f32[3, 5])", NULL},
     {"matmul(f32[3, 2], f32[3, 5]) trans_a=true", NULL},
@@ -118,5 +143,8 @@ static const op_case cases[] = {
     {"matmul(f32[2, 2, 3], f32[5, 3, 2])", "do not broadcast"},
 };
 
-const op_impl op_impl_matmul = {
-    .infer = infer_matmul, .ref = ref_matmul, .grad = grad_matmul, CASES(cases)};
+const op_impl op_impl_matmul = {.infer = infer_matmul,
+                                .ref = ref_matmul,
+                                .grad = grad_matmul,
+                                .element = element_matmul,
+                                CASES(cases)};

@@ -4,6 +4,7 @@
  * Any other label outside of 0 … C-1 is an error. No softmax is stored: losses come from logsumexp,
  * the gradient from it too. */
 #include "ops/loss/loss.h"
+#include "ops/reduce/reduce.h"
 
 enum { LOGITS, LABELS };
 
@@ -103,22 +104,24 @@ static void grad_cross_entropy(build_ctx *c) {
   build_din(c, LOGITS, build_narrow(c, dx, build_dtype(c, c->in[LOGITS])));
 }
 
-/* The loss of each row, were none ignored; `labels` are all in range. */
+/* The loss of each row, were none ignored; `labels` are all in range. All is moved by the row's largest, lest a loss
+ * near 0 drowns in the digits of large logits. */
 static sn_value build_row_losses(build_ctx *c, sn_value x, sn_value labels) {
   sn_graph *g = c->graph;
   double s = ATTRS(cross_entropy)->smoothing;
-  sn_value whole = sn_logsumexp(g, x, SN_INTS(-1), false), loss = SN_NONE;
+  shifted_logs logs = build_shifted_logs(c, x, SN_INTS(-1));
+  sn_value loss = SN_NONE;
   if (s < 1) {
     sn_value at_label = sn_gather_along(g, x, column(c, labels), -1);
-    at_label = sn_reshape(g, at_label, build_shape(c, whole));
-    loss = build_scale(c, sn_sub(g, whole, at_label), 1 - s);
+    at_label = sn_sub(g, at_label, logs.by);
+    loss = build_scale(c, sn_sub(g, logs.log_sum, at_label), 1 - s);
   }
   if (s > 0) {
-    sn_value even = sn_sub(g, whole, sn_mean(g, x, SN_INTS(-1), false));
+    sn_value even = sn_sub(g, logs.log_sum, sn_mean(g, logs.moved, SN_INTS(-1), true));
     even = build_scale(c, even, s);
     loss = loss.id ? sn_add(g, loss, even) : even;
   }
-  return loss;
+  return sn_reshape(g, loss, build_shape(c, labels));
 }
 
 static void decompose_cross_entropy(build_ctx *c) {

@@ -34,6 +34,19 @@ static void grad_elu(build_ctx *c) {
   build_din(c, 0, sn_where(g, above_zero(c), c->dout[0], below));
 }
 
+/* x above 0, else `below`, which is f32; NaN is not above. */
+static reg element_above_zero(elem_ctx *c, reg x, reg below) {
+  reg zero = elem_number_as(c, SN_F32, 0);
+  reg above = elem_alu_as(c, ALU_gt, SN_BOOL, x, zero, 0, 0, 0);
+  return elem_alu3(c, ALU_select, above, x, below);
+}
+
+static reg element_elu(elem_ctx *c, const place *at) {
+  reg x = elem_input(c, 0, at), alpha = elem_number_as(c, SN_F32, ATTRS(elu)->alpha);
+  reg below = elem_f32(c, ALU_mul, alpha, elem_f32(c, ALU_expm1, x, 0));
+  return element_above_zero(c, x, below);
+}
+
 static const op_case elu_cases[] = {
     {"elu(f32[2, 7]) alpha=1", NULL},
     {"elu(f32[5]) alpha=0.3", NULL},
@@ -49,7 +62,7 @@ static const op_case elu_cases[] = {
 };
 
 const op_impl op_impl_elu = {
-    .infer = infer_elu, .ref = ref_elu, .grad = grad_elu, CASES(elu_cases)};
+    .infer = infer_elu, .ref = ref_elu, .grad = grad_elu, .element = element_elu, CASES(elu_cases)};
 
 /* --- leaky_relu --- */
 static sn_status infer_leaky_relu(infer_ctx *c) {
@@ -71,6 +84,11 @@ static void grad_leaky_relu(build_ctx *c) {
   build_din(c, 0, sn_where(c->graph, above_zero(c), c->dout[0], below));
 }
 
+static reg element_leaky_relu(elem_ctx *c, const place *at) {
+  reg x = elem_input(c, 0, at), slope = elem_number_as(c, SN_F32, ATTRS(leaky_relu)->slope);
+  return element_above_zero(c, x, elem_f32(c, ALU_mul, slope, x));
+}
+
 static const op_case leaky_relu_cases[] = {
     {"leaky_relu(f32[2, 7]) slope=0.01", NULL},
     {"leaky_relu(f32[5]) slope=-0.5", NULL},
@@ -87,6 +105,7 @@ static const op_case leaky_relu_cases[] = {
 const op_impl op_impl_leaky_relu = {.infer = infer_leaky_relu,
                                     .ref = ref_leaky_relu,
                                     .grad = grad_leaky_relu,
+                                    .element = element_leaky_relu,
                                     CASES(leaky_relu_cases)};
 
 /* --- hardswish: slope x/3 + 1/2 on the closed interval -3 … 3, 0 below, 1 above --- */
@@ -107,6 +126,15 @@ static void decompose_hardswish(build_ctx *c) {
   c->out[0] = build_scale(c, sn_mul(g, c->in[0], gate), 1.0 / 6);
 }
 
+/* The gate is divided first: x * 6 could overflow. */
+static reg element_hardswish(elem_ctx *c, const place *at) {
+  reg x = elem_input(c, 0, at), six = elem_number_as(c, SN_F32, 6);
+  reg gate = elem_f32(c, ALU_add, x, elem_number_as(c, SN_F32, 3));
+  gate = elem_f32(c, ALU_max, gate, elem_number_as(c, SN_F32, 0));
+  gate = elem_f32(c, ALU_div, elem_f32(c, ALU_min, gate, six), six);
+  return elem_alu2(c, ALU_mul, x, gate);
+}
+
 static const op_case hardswish_cases[] = {
     {"hardswish(f32[3, 7](-5, 5))", NULL},
     {"hardswish(f32[0])", NULL},
@@ -123,6 +151,7 @@ const op_impl op_impl_hardswish = {.infer = infer_unary_float,
                                    .ref = ref_hardswish,
                                    .grad = grad_hardswish,
                                    .decompose = decompose_hardswish,
+                                   .element = element_hardswish,
                                    CASES(hardswish_cases)};
 
 /* --- silu: with s = sigmoid(x), dx = dy * (s + y * (1 - s)) --- */
@@ -142,6 +171,11 @@ static void decompose_silu(build_ctx *c) {
   c->out[0] = sn_mul(c->graph, c->in[0], sn_sigmoid(c->graph, c->in[0]));
 }
 
+static reg element_silu(elem_ctx *c, const place *at) {
+  reg x = elem_input(c, 0, at);
+  return elem_alu2(c, ALU_mul, x, elem_f32(c, ALU_sigmoid, x, 0));
+}
+
 static const op_case silu_cases[] = {
     {"silu(f32[2, 7](-4, 4))", NULL},
     {"silu(f32[0])", NULL},
@@ -157,6 +191,7 @@ const op_impl op_impl_silu = {.infer = infer_unary_float,
                               .ref = ref_silu,
                               .grad = grad_silu,
                               .decompose = decompose_silu,
+                              .element = element_silu,
                               CASES(silu_cases)};
 
 /* --- gelu: dx = dy * (Phi(x) + x * phi(x)) --- */
@@ -176,6 +211,13 @@ static void grad_gelu(build_ctx *c) {
 
 static void decompose_gelu(build_ctx *c) { c->out[0] = sn_mul(c->graph, c->in[0], normal_cdf(c)); }
 
+static reg element_gelu(elem_ctx *c, const place *at) {
+  reg x = elem_input(c, 0, at), half = elem_number_as(c, SN_F32, 0.5);
+  reg t = elem_f32(c, ALU_mul, x, elem_number_as(c, SN_F32, ROOT_HALF));
+  reg gate = elem_f32(c, ALU_mul, elem_f32(c, ALU_erf, t, 0), half);
+  return elem_alu2(c, ALU_mul, x, elem_f32(c, ALU_add, gate, half));
+}
+
 static const op_case gelu_cases[] = {
     {"gelu(f32[2, 7](-4, 4))", NULL},
     {"gelu(f32[0])", NULL},
@@ -191,6 +233,7 @@ const op_impl op_impl_gelu = {.infer = infer_unary_float,
                               .ref = ref_gelu,
                               .grad = grad_gelu,
                               .decompose = decompose_gelu,
+                              .element = element_gelu,
                               CASES(gelu_cases)};
 
 /* --- gelu_tanh: with u = sqrt(2/pi) * (x + k x^3) and t = tanh(u), y = x (1 + t) / 2 and
@@ -219,6 +262,15 @@ static void decompose_gelu_tanh(build_ctx *c) {
   c->out[0] = sn_mul(g, c->in[0], sn_affine(g, gelu_tanh_gate(c), 0.5, 0.5));
 }
 
+/* (1 + tanh(u)) / 2 is sigmoid(2 u), which keeps its digits below 0. */
+static reg element_gelu_tanh(elem_ctx *c, const place *at) {
+  reg x = elem_input(c, 0, at), cubic = elem_number_as(c, SN_F32, 2 * ROOT_2_OVER_PI * CUBIC);
+  reg slope = elem_f32(c, ALU_mul, elem_f32(c, ALU_mul, x, x), cubic);
+  slope = elem_f32(c, ALU_add, slope, elem_number_as(c, SN_F32, 2 * ROOT_2_OVER_PI));
+  reg gate = elem_f32(c, ALU_sigmoid, elem_f32(c, ALU_mul, x, slope), 0);
+  return elem_alu2(c, ALU_mul, x, gate);
+}
+
 static const op_case gelu_tanh_cases[] = {
     {"gelu_tanh(f32[2, 7](-4, 4))", NULL},
     {"gelu_tanh(f32[0])", NULL},
@@ -235,6 +287,7 @@ const op_impl op_impl_gelu_tanh = {.infer = infer_unary_float,
                                    .ref = ref_gelu_tanh,
                                    .grad = grad_gelu_tanh,
                                    .decompose = decompose_gelu_tanh,
+                                   .element = element_gelu_tanh,
                                    CASES(gelu_tanh_cases)};
 
 /* --- mish: with t = tanh(softplus(x)), dx = dy * (t + x * (1 - t^2) * sigmoid(x)) --- */
@@ -253,6 +306,12 @@ static void decompose_mish(build_ctx *c) {
   c->out[0] = sn_mul(g, c->in[0], sn_tanh(g, sn_softplus(g, c->in[0])));
 }
 
+static reg element_mish(elem_ctx *c, const place *at) {
+  reg x = elem_input(c, 0, at);
+  reg gate = elem_f32(c, ALU_tanh, elem_f32(c, ALU_softplus, x, 0), 0);
+  return elem_alu2(c, ALU_mul, x, gate);
+}
+
 static const op_case mish_cases[] = {
     {"mish(f32[2, 7](-4, 4))", NULL},
     {"mish(f32[0])", NULL},
@@ -268,4 +327,5 @@ const op_impl op_impl_mish = {.infer = infer_unary_float,
                               .ref = ref_mish,
                               .grad = grad_mish,
                               .decompose = decompose_mish,
+                              .element = element_mish,
                               CASES(mish_cases)};

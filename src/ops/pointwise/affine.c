@@ -31,6 +31,10 @@ static void grad_affine(build_ctx *c) {
   build_din(c, 0, build_scale(c, c->dout[0], ATTRS(affine)->mul));
 }
 
+static reg element_affine(elem_ctx *c, const place *at) {
+  return element_scaled(c, elem_input(c, 0, at), ATTRS(affine)->mul, ATTRS(affine)->add);
+}
+
 static const op_case cases[] = {
     {"affine(f32[2, 5]) mul=-1.5 add=0.25", NULL},
     {"affine(f32[3]) mul=0 add=7 => f32[3]{7, 7, 7}", NULL},
@@ -46,5 +50,8 @@ static const op_case cases[] = {
     {"affine(bool[2]) mul=1 add=0", "must be a number"},
 };
 
-const op_impl op_impl_affine = {
-    .infer = infer_affine, .ref = ref_affine, .grad = grad_affine, CASES(cases)};
+const op_impl op_impl_affine = {.infer = infer_affine,
+                                .ref = ref_affine,
+                                .grad = grad_affine,
+                                .element = element_affine,
+                                CASES(cases)};

@@ -11,6 +11,8 @@ static void grad_add(build_ctx *c) {
   build_din(c, 1, c->dout[0]);
 }
 
+static reg element_add(elem_ctx *c, const place *at) { return element_binary(c, at, ALU_add); }
+
 static const op_case add_cases[] = {
     {"add(f32[2, 3], f32[2, 3])", NULL},
     {"add(f32[5, 1, 3], f32[7, 1])", NULL},
@@ -25,8 +27,11 @@ static const op_case add_cases[] = {
     {"add(bool[2], bool[2])", "must be a number"},
 };
 
-const op_impl op_impl_add = {
-    .infer = infer_binary_number, .ref = ref_add, .grad = grad_add, CASES(add_cases)};
+const op_impl op_impl_add = {.infer = infer_binary_number,
+                             .ref = ref_add,
+                             .grad = grad_add,
+                             .element = element_add,
+                             CASES(add_cases)};
 
 /* --- sub --- */
 static double sub_f(double a, double b) { return a - b; }
@@ -37,6 +42,8 @@ static void grad_sub(build_ctx *c) {
   build_din(c, 0, c->dout[0]);
   build_din(c, 1, sn_neg(c->graph, c->dout[0]));
 }
+
+static reg element_sub(elem_ctx *c, const place *at) { return element_binary(c, at, ALU_sub); }
 
 static const op_case sub_cases[] = {
     {"sub(f32[2, 3], f32[2, 3])", NULL},
@@ -49,8 +56,11 @@ static const op_case sub_cases[] = {
     {"sub(f32[2], f16[2])", "dtypes differ"},
 };
 
-const op_impl op_impl_sub = {
-    .infer = infer_binary_number, .ref = ref_sub, .grad = grad_sub, CASES(sub_cases)};
+const op_impl op_impl_sub = {.infer = infer_binary_number,
+                             .ref = ref_sub,
+                             .grad = grad_sub,
+                             .element = element_sub,
+                             CASES(sub_cases)};
 
 /* --- mul --- */
 static double mul_f(double a, double b) { return a * b; }
@@ -61,6 +71,8 @@ static void grad_mul(build_ctx *c) {
   build_din(c, 0, sn_mul(c->graph, c->dout[0], c->in[1]));
   build_din(c, 1, sn_mul(c->graph, c->dout[0], c->in[0]));
 }
+
+static reg element_mul(elem_ctx *c, const place *at) { return element_binary(c, at, ALU_mul); }
 
 static const op_case mul_cases[] = {
     {"mul(f32[2, 3], f32[2, 3])", NULL},
@@ -73,5 +85,8 @@ static const op_case mul_cases[] = {
     {"mul(f32[2], f16[2])", "dtypes differ"},
 };
 
-const op_impl op_impl_mul = {
-    .infer = infer_binary_number, .ref = ref_mul, .grad = grad_mul, CASES(mul_cases)};
+const op_impl op_impl_mul = {.infer = infer_binary_number,
+                             .ref = ref_mul,
+                             .grad = grad_mul,
+                             .element = element_mul,
+                             CASES(mul_cases)};

@@ -20,6 +20,8 @@ static void grad_cast(build_ctx *c) {
   build_din(c, 0, sn_cast(c->graph, c->dout[0], build_dtype(c, c->in[0])));
 }
 
+static reg element_cast(elem_ctx *c, const place *at) { return element_unary(c, at, ALU_cast); }
+
 static const op_case cases[] = {
     {"cast(f32[2, 5]) dtype=f16", NULL},
     {"cast(bf16[3]) dtype=f32", NULL},
@@ -46,4 +48,4 @@ static const op_case cases[] = {
 };
 
 const op_impl op_impl_cast = {
-    .infer = infer_cast, .ref = ref_cast, .grad = grad_cast, CASES(cases)};
+    .infer = infer_cast, .ref = ref_cast, .grad = grad_cast, .element = element_cast, CASES(cases)};

@@ -30,6 +30,13 @@ static sn_status ref_le(ref_ctx *c) { return ref_binary(c, le, NULL); }
 static sn_status ref_gt(ref_ctx *c) { return ref_binary(c, gt, NULL); }
 static sn_status ref_ge(ref_ctx *c) { return ref_binary(c, ge, NULL); }
 
+static reg element_eq(elem_ctx *c, const place *at) { return element_binary(c, at, ALU_eq); }
+static reg element_ne(elem_ctx *c, const place *at) { return element_binary(c, at, ALU_ne); }
+static reg element_lt(elem_ctx *c, const place *at) { return element_binary(c, at, ALU_lt); }
+static reg element_le(elem_ctx *c, const place *at) { return element_binary(c, at, ALU_le); }
+static reg element_gt(elem_ctx *c, const place *at) { return element_binary(c, at, ALU_gt); }
+static reg element_ge(elem_ctx *c, const place *at) { return element_binary(c, at, ALU_ge); }
+
 /* The rows of one comparison: its name and what it says of 1?2, 2?2, 2?1, nan?1, nan?nan,
  * inf?inf. */
 #define COMPARE_CASES(op, less, same, more, nans)                                                \
@@ -62,18 +69,36 @@ static const op_case le_cases[] = {ORDER_CASES(le, 1, 1, 0)};
 static const op_case gt_cases[] = {ORDER_CASES(gt, 0, 0, 1)};
 static const op_case ge_cases[] = {ORDER_CASES(ge, 0, 1, 1)};
 
-const op_impl op_impl_eq = {
-    .infer = infer_equality, .ref = ref_eq, .no_grad = NO_GRADIENT, CASES(eq_cases)};
-const op_impl op_impl_ne = {
-    .infer = infer_equality, .ref = ref_ne, .no_grad = NO_GRADIENT, CASES(ne_cases)};
-const op_impl op_impl_lt = {
-    .infer = infer_order, .ref = ref_lt, .no_grad = NO_GRADIENT, CASES(lt_cases)};
-const op_impl op_impl_le = {
-    .infer = infer_order, .ref = ref_le, .no_grad = NO_GRADIENT, CASES(le_cases)};
-const op_impl op_impl_gt = {
-    .infer = infer_order, .ref = ref_gt, .no_grad = NO_GRADIENT, CASES(gt_cases)};
-const op_impl op_impl_ge = {
-    .infer = infer_order, .ref = ref_ge, .no_grad = NO_GRADIENT, CASES(ge_cases)};
+const op_impl op_impl_eq = {.infer = infer_equality,
+                            .ref = ref_eq,
+                            .no_grad = NO_GRADIENT,
+                            .element = element_eq,
+                            CASES(eq_cases)};
+const op_impl op_impl_ne = {.infer = infer_equality,
+                            .ref = ref_ne,
+                            .no_grad = NO_GRADIENT,
+                            .element = element_ne,
+                            CASES(ne_cases)};
+const op_impl op_impl_lt = {.infer = infer_order,
+                            .ref = ref_lt,
+                            .no_grad = NO_GRADIENT,
+                            .element = element_lt,
+                            CASES(lt_cases)};
+const op_impl op_impl_le = {.infer = infer_order,
+                            .ref = ref_le,
+                            .no_grad = NO_GRADIENT,
+                            .element = element_le,
+                            CASES(le_cases)};
+const op_impl op_impl_gt = {.infer = infer_order,
+                            .ref = ref_gt,
+                            .no_grad = NO_GRADIENT,
+                            .element = element_gt,
+                            CASES(gt_cases)};
+const op_impl op_impl_ge = {.infer = infer_order,
+                            .ref = ref_ge,
+                            .no_grad = NO_GRADIENT,
+                            .element = element_ge,
+                            CASES(ge_cases)};
 
 /* --- isnan, isinf --- */
 static sn_status infer_classify(infer_ctx *c) {
@@ -86,6 +111,9 @@ static double is_nan(double x) { return isnan(x) != 0; }
 static double is_inf(double x) { return isinf(x) != 0; }
 static sn_status ref_isnan(ref_ctx *c) { return ref_unary(c, is_nan); }
 static sn_status ref_isinf(ref_ctx *c) { return ref_unary(c, is_inf); }
+
+static reg element_isnan(elem_ctx *c, const place *at) { return element_unary(c, at, ALU_isnan); }
+static reg element_isinf(elem_ctx *c, const place *at) { return element_unary(c, at, ALU_isinf); }
 
 static const op_case isnan_cases[] = {
     {"isnan(f32[5]{1, nan, inf, -inf, -nan}) => bool[5]{0, 1, 0, 0, 1}", NULL},
@@ -102,7 +130,13 @@ static const op_case isinf_cases[] = {
     {"isinf(i32[2])", "must be f32, f16 or bf16"},
 };
 
-const op_impl op_impl_isnan = {
-    .infer = infer_classify, .ref = ref_isnan, .no_grad = NO_GRADIENT, CASES(isnan_cases)};
-const op_impl op_impl_isinf = {
-    .infer = infer_classify, .ref = ref_isinf, .no_grad = NO_GRADIENT, CASES(isinf_cases)};
+const op_impl op_impl_isnan = {.infer = infer_classify,
+                               .ref = ref_isnan,
+                               .no_grad = NO_GRADIENT,
+                               .element = element_isnan,
+                               CASES(isnan_cases)};
+const op_impl op_impl_isinf = {.infer = infer_classify,
+                               .ref = ref_isinf,
+                               .no_grad = NO_GRADIENT,
+                               .element = element_isinf,
+                               CASES(isinf_cases)};

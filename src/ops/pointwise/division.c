@@ -34,6 +34,20 @@ static void grad_div(build_ctx *c) {
     build_din(c, 1, sn_neg(c->graph, sn_mul(c->graph, da, c->out[0])));
 }
 
+/* `code` of the two inputs. An integer divisor of 0 fails the run. */
+static reg element_divide(elem_ctx *c, const place *at, alu code) {
+  reg a = elem_broadcast(c, 0, at), b = elem_broadcast(c, 1, at);
+  sn_dtype dtype = c->in[1].dtype;
+  if (dtype_is_int(dtype)) {
+    reg zero = elem_number_as(c, dtype, 0), shown = elem_alu_as(c, ALU_cast, SN_I32, a, 0, 0, 0, 0);
+    reg holds = elem_alu_as(c, ALU_ne, SN_BOOL, b, zero, 0, 0, 0);
+    c->services->require(c, holds, shown, "an integer is divided by 0 (%d / 0)");
+  }
+  return elem_alu2(c, code, a, b);
+}
+
+static reg element_div(elem_ctx *c, const place *at) { return element_divide(c, at, ALU_div); }
+
 static const op_case div_cases[] = {
     {"div(f32[2, 3], f32[2, 3](0.5, 3))", NULL},
     {"div(f32[5, 1, 3], f32[2, 1](-3, -0.5))", NULL},
@@ -54,8 +68,11 @@ static const op_case div_cases[] = {
     {"div(bool[2], bool[2])", "must be a number"},
 };
 
-const op_impl op_impl_div = {
-    .infer = infer_binary_number, .ref = ref_div, .grad = grad_div, CASES(div_cases)};
+const op_impl op_impl_div = {.infer = infer_binary_number,
+                             .ref = ref_div,
+                             .grad = grad_div,
+                             .element = element_div,
+                             CASES(div_cases)};
 
 /* --- floor_div --- */
 static double floor_div_f(double a, double b) { return floor(a / b); }
@@ -64,6 +81,10 @@ static double floor_div_i(double a, double b) {
   return q == 0 ? 0 : wrap_i32(p / q - (p % q != 0 && (p < 0) != (q < 0)));
 }
 static sn_status ref_floor_div(ref_ctx *c) { return ref_divide(c, floor_div_f, floor_div_i); }
+
+static reg element_floor_div(elem_ctx *c, const place *at) {
+  return element_divide(c, at, ALU_floor_div);
+}
 
 static const op_case floor_div_cases[] = {
     {"floor_div(f32[2, 3], f32[2, 3](0.5, 3))", NULL},
@@ -83,8 +104,11 @@ static const op_case floor_div_cases[] = {
     {"floor_div(bool[2], bool[2])", "must be a number"},
 };
 
-const op_impl op_impl_floor_div = {
-    .infer = infer_binary_number, .ref = ref_floor_div, .grad = grad_zero, CASES(floor_div_cases)};
+const op_impl op_impl_floor_div = {.infer = infer_binary_number,
+                                   .ref = ref_floor_div,
+                                   .grad = grad_zero,
+                                   .element = element_floor_div,
+                                   CASES(floor_div_cases)};
 
 /* --- rem and fmod --- */
 static double rem_f(double a, double b) {
@@ -103,6 +127,9 @@ static void grad_remainder(build_ctx *c) {
   sn_value n = sn_round(g, sn_div(g, sn_sub(g, c->in[0], c->out[0]), c->in[1]));
   build_din_scaled(c, 1, sn_neg(g, n));
 }
+
+static reg element_rem(elem_ctx *c, const place *at) { return element_divide(c, at, ALU_rem); }
+static reg element_fmod(elem_ctx *c, const place *at) { return element_divide(c, at, ALU_fmod); }
 
 static const op_case rem_cases[] = {
     {"rem(f32[2, 3](-7, 7), f32[2, 3](1.5, 3))", NULL},
@@ -125,8 +152,11 @@ static const op_case rem_cases[] = {
     {"rem(bool[2], bool[2])", "must be a number"},
 };
 
-const op_impl op_impl_rem = {
-    .infer = infer_binary_number, .ref = ref_rem, .grad = grad_remainder, CASES(rem_cases)};
+const op_impl op_impl_rem = {.infer = infer_binary_number,
+                             .ref = ref_rem,
+                             .grad = grad_remainder,
+                             .element = element_rem,
+                             CASES(rem_cases)};
 
 static const op_case fmod_cases[] = {
     {"fmod(f32[2, 3](-7, 7), f32[2, 3](1.5, 3))", NULL},
@@ -149,5 +179,8 @@ static const op_case fmod_cases[] = {
     {"fmod(bool[2], bool[2])", "must be a number"},
 };
 
-const op_impl op_impl_fmod = {
-    .infer = infer_binary_number, .ref = ref_fmod, .grad = grad_remainder, CASES(fmod_cases)};
+const op_impl op_impl_fmod = {.infer = infer_binary_number,
+                              .ref = ref_fmod,
+                              .grad = grad_remainder,
+                              .element = element_fmod,
+                              CASES(fmod_cases)};

@@ -21,6 +21,9 @@ static void grad_extreme(build_ctx *c, compare_op *wins) {
 static void grad_maximum(build_ctx *c) { grad_extreme(c, sn_gt); }
 static void grad_minimum(build_ctx *c) { grad_extreme(c, sn_lt); }
 
+static reg element_maximum(elem_ctx *c, const place *at) { return element_binary(c, at, ALU_max); }
+static reg element_minimum(elem_ctx *c, const place *at) { return element_binary(c, at, ALU_min); }
+
 static const op_case maximum_cases[] = {
     {"maximum(f32[2, 3], f32[2, 3])", NULL},
     {"maximum(f32[5, 1, 3], f32[7, 1])", NULL},
@@ -38,8 +41,11 @@ static const op_case maximum_cases[] = {
     {"maximum(bool[2], bool[2])", "must be a number"},
 };
 
-const op_impl op_impl_maximum = {
-    .infer = infer_binary_number, .ref = ref_maximum, .grad = grad_maximum, CASES(maximum_cases)};
+const op_impl op_impl_maximum = {.infer = infer_binary_number,
+                                 .ref = ref_maximum,
+                                 .grad = grad_maximum,
+                                 .element = element_maximum,
+                                 CASES(maximum_cases)};
 
 static const op_case minimum_cases[] = {
     {"minimum(f32[2, 3], f32[2, 3])", NULL},
@@ -58,8 +64,11 @@ static const op_case minimum_cases[] = {
     {"minimum(bool[2], bool[2])", "must be a number"},
 };
 
-const op_impl op_impl_minimum = {
-    .infer = infer_binary_number, .ref = ref_minimum, .grad = grad_minimum, CASES(minimum_cases)};
+const op_impl op_impl_minimum = {.infer = infer_binary_number,
+                                 .ref = ref_minimum,
+                                 .grad = grad_minimum,
+                                 .element = element_minimum,
+                                 CASES(minimum_cases)};
 
 /* --- clamp: an end may be infinite; on integers a finite end must be a value of the dtype --- */
 static sn_status infer_clamp(infer_ctx *c) {
@@ -86,6 +95,15 @@ static void grad_clamp(build_ctx *c) {
   build_din(c, 0, build_where_or_zero(c, kept, c->dout[0]));
 }
 
+/* An infinite end leaves everything as it is, integers too. */
+static reg element_clamp(elem_ctx *c, const place *at) {
+  double lo = ATTRS(clamp)->lo, hi = ATTRS(clamp)->hi;
+  reg y = elem_input(c, 0, at);
+  if (lo != (double)-INFINITY)
+    y = elem_alu2(c, ALU_max, y, elem_number(c, lo));
+  return hi == (double)INFINITY ? y : elem_alu2(c, ALU_min, y, elem_number(c, hi));
+}
+
 static const op_case clamp_cases[] = {
     {"clamp(f32[2, 7]) lo=-1 hi=0.5", NULL},
     {"clamp(f32[5]) lo=-inf hi=0.25", NULL},
@@ -105,8 +123,11 @@ static const op_case clamp_cases[] = {
     {"clamp(bool[2]) lo=0 hi=1", "must be a number"},
 };
 
-const op_impl op_impl_clamp = {
-    .infer = infer_clamp, .ref = ref_clamp, .grad = grad_clamp, CASES(clamp_cases)};
+const op_impl op_impl_clamp = {.infer = infer_clamp,
+                               .ref = ref_clamp,
+                               .grad = grad_clamp,
+                               .element = element_clamp,
+                               CASES(clamp_cases)};
 
 /* --- relu --- */
 static double relu(double x) { return max_of(x, 0); }
@@ -115,6 +136,11 @@ static sn_status ref_relu(ref_ctx *c) { return ref_unary(c, relu); }
 static void grad_relu(build_ctx *c) {
   sn_value above = sn_gt(c->graph, c->in[0], build_scalar_like(c, c->in[0], 0));
   build_din(c, 0, build_where_or_zero(c, above, c->dout[0]));
+}
+
+static reg element_relu(elem_ctx *c, const place *at) {
+  reg x = elem_input(c, 0, at);
+  return elem_alu2(c, ALU_max, x, elem_number(c, 0));
 }
 
 static const op_case relu_cases[] = {
@@ -127,5 +153,8 @@ static const op_case relu_cases[] = {
     {"relu(bool[2])", "must be a number"},
 };
 
-const op_impl op_impl_relu = {
-    .infer = infer_unary_number, .ref = ref_relu, .grad = grad_relu, CASES(relu_cases)};
+const op_impl op_impl_relu = {.infer = infer_unary_number,
+                              .ref = ref_relu,
+                              .grad = grad_relu,
+                              .element = element_relu,
+                              CASES(relu_cases)};

@@ -14,6 +14,8 @@ static sn_status ref_same(ref_ctx *c) {
   return SN_OK;
 }
 
+static reg element_same(elem_ctx *c, const place *at) { return elem_input(c, 0, at); }
+
 static const op_case stop_gradient_cases[] = {
     {"stop_gradient(f32[2, 3]{1, 2, 3, nan, inf, -6}) => f32[2, 3]{1, 2, 3, nan, inf, -6} @kink",
      NULL},
@@ -23,8 +25,11 @@ static const op_case stop_gradient_cases[] = {
     {"stop_gradient(none)", "x is missing"},
 };
 
-const op_impl op_impl_stop_gradient = {
-    .infer = infer_same, .ref = ref_same, .grad = grad_zero, CASES(stop_gradient_cases)};
+const op_impl op_impl_stop_gradient = {.infer = infer_same,
+                                       .ref = ref_same,
+                                       .grad = grad_zero,
+                                       .element = element_same,
+                                       CASES(stop_gradient_cases)};
 
 /* The gradient passes to x; `after` is an order, not a value. */
 static void grad_barrier(build_ctx *c) { build_din(c, 0, c->dout[0]); }
@@ -39,5 +44,8 @@ static const op_case barrier_cases[] = {
     {"barrier(f32[2], none) id=-2", "an identity must lie in"},
 };
 
-const op_impl op_impl_barrier = {
-    .infer = infer_same, .ref = ref_same, .grad = grad_barrier, CASES(barrier_cases)};
+const op_impl op_impl_barrier = {.infer = infer_same,
+                                 .ref = ref_same,
+                                 .grad = grad_barrier,
+                                 .element = element_same,
+                                 CASES(barrier_cases)};

@@ -26,6 +26,11 @@ static sn_status ref_and(ref_ctx *c) { return ref_binary(c, and_of, NULL); }
 static sn_status ref_or(ref_ctx *c) { return ref_binary(c, or_of, NULL); }
 static sn_status ref_xor(ref_ctx *c) { return ref_binary(c, xor_of, NULL); }
 
+static reg element_not(elem_ctx *c, const place *at) { return element_unary(c, at, ALU_not); }
+static reg element_and(elem_ctx *c, const place *at) { return element_binary(c, at, ALU_and); }
+static reg element_or(elem_ctx *c, const place *at) { return element_binary(c, at, ALU_or); }
+static reg element_xor(elem_ctx *c, const place *at) { return element_binary(c, at, ALU_xor); }
+
 static const op_case not_cases[] = {
     {"logical_not(bool[3]{0, 1, 1}) => bool[3]{1, 0, 0}", NULL},
     {"logical_not(bool[0, 3])", NULL},
@@ -50,11 +55,23 @@ static const op_case and_cases[] = {LOGICAL_CASES(logical_and, 0, 0, 0, 1)};
 static const op_case or_cases[] = {LOGICAL_CASES(logical_or, 0, 1, 1, 1)};
 static const op_case xor_cases[] = {LOGICAL_CASES(logical_xor, 0, 1, 1, 0)};
 
-const op_impl op_impl_logical_not = {
-    .infer = infer_not, .ref = ref_not, .no_grad = NO_GRADIENT, CASES(not_cases)};
-const op_impl op_impl_logical_and = {
-    .infer = infer_logical, .ref = ref_and, .no_grad = NO_GRADIENT, CASES(and_cases)};
-const op_impl op_impl_logical_or = {
-    .infer = infer_logical, .ref = ref_or, .no_grad = NO_GRADIENT, CASES(or_cases)};
-const op_impl op_impl_logical_xor = {
-    .infer = infer_logical, .ref = ref_xor, .no_grad = NO_GRADIENT, CASES(xor_cases)};
+const op_impl op_impl_logical_not = {.infer = infer_not,
+                                     .ref = ref_not,
+                                     .no_grad = NO_GRADIENT,
+                                     .element = element_not,
+                                     CASES(not_cases)};
+const op_impl op_impl_logical_and = {.infer = infer_logical,
+                                     .ref = ref_and,
+                                     .no_grad = NO_GRADIENT,
+                                     .element = element_and,
+                                     CASES(and_cases)};
+const op_impl op_impl_logical_or = {.infer = infer_logical,
+                                    .ref = ref_or,
+                                    .no_grad = NO_GRADIENT,
+                                    .element = element_or,
+                                    CASES(or_cases)};
+const op_impl op_impl_logical_xor = {.infer = infer_logical,
+                                     .ref = ref_xor,
+                                     .no_grad = NO_GRADIENT,
+                                     .element = element_xor,
+                                     CASES(xor_cases)};

@@ -76,6 +76,15 @@ sn_status ref_binary(ref_ctx *c, double (*f)(double, double), double (*i)(double
   return SN_OK;
 }
 
+reg element_unary(elem_ctx *c, const place *at, alu code) {
+  return elem_alu1(c, code, elem_input(c, 0, at));
+}
+
+reg element_binary(elem_ctx *c, const place *at, alu code) {
+  reg a = elem_broadcast(c, 0, at);
+  return elem_alu2(c, code, a, elem_broadcast(c, 1, at));
+}
+
 void grad_zero(build_ctx *c) { (void)c; }
 
 void build_din_scaled(build_ctx *c, int i, sn_value factor) {

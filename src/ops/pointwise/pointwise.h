@@ -21,6 +21,10 @@ sn_status infer_unary_number(infer_ctx *c) SN_MUST_USE;
 /* Two floats of one dtype, broadcast; the result has that dtype. */
 sn_status infer_binary_float(infer_ctx *c) SN_MUST_USE;
 
+/* code(x) and code(a, b), the inputs broadcast. */
+reg element_unary(elem_ctx *c, const place *at, alu code);
+reg element_binary(elem_ctx *c, const place *at, alu code);
+
 /* A vjp that passes nothing on: the gradient is zero wherever it exists. */
 void grad_zero(build_ctx *c);
 /* din[i] = factor * the gradient that arrives. */

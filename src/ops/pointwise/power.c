@@ -10,6 +10,8 @@ static void grad_recip(build_ctx *c) {
   build_din_scaled(c, 0, sn_neg(c->graph, sn_sqr(c->graph, c->out[0])));
 }
 
+static reg element_recip(elem_ctx *c, const place *at) { return element_unary(c, at, ALU_recip); }
+
 static const op_case recip_cases[] = {
     {"recip(f32[2, 5](0.5, 3))", NULL},
     {"recip(f32[3](-3, -0.5))", NULL},
@@ -20,14 +22,19 @@ static const op_case recip_cases[] = {
     {"recip(i32[2])", "must be f32, f16 or bf16"},
 };
 
-const op_impl op_impl_recip = {
-    .infer = infer_unary_float, .ref = ref_recip, .grad = grad_recip, CASES(recip_cases)};
+const op_impl op_impl_recip = {.infer = infer_unary_float,
+                               .ref = ref_recip,
+                               .grad = grad_recip,
+                               .element = element_recip,
+                               CASES(recip_cases)};
 
 /* --- sqrt --- */
 static sn_status ref_sqrt(ref_ctx *c) { return ref_unary(c, sqrt); }
 static void grad_sqrt(build_ctx *c) {
   build_din(c, 0, sn_div(c->graph, build_scale(c, c->dout[0], 0.5), c->out[0]));
 }
+
+static reg element_sqrt(elem_ctx *c, const place *at) { return element_unary(c, at, ALU_sqrt); }
 
 static const op_case sqrt_cases[] = {
     {"sqrt(f32[2, 5](0.5, 3))", NULL},
@@ -38,8 +45,11 @@ static const op_case sqrt_cases[] = {
     {"sqrt(i32[2])", "must be f32, f16 or bf16"},
 };
 
-const op_impl op_impl_sqrt = {
-    .infer = infer_unary_float, .ref = ref_sqrt, .grad = grad_sqrt, CASES(sqrt_cases)};
+const op_impl op_impl_sqrt = {.infer = infer_unary_float,
+                              .ref = ref_sqrt,
+                              .grad = grad_sqrt,
+                              .element = element_sqrt,
+                              CASES(sqrt_cases)};
 
 /* --- rsqrt --- */
 static double rsqrt_of(double x) { return 1 / sqrt(x); }
@@ -51,6 +61,8 @@ static void grad_rsqrt(build_ctx *c) {
   build_din_scaled(c, 0, sn_mul(g, build_scale(c, c->out[0], -0.5), sn_sqr(g, c->out[0])));
 }
 
+static reg element_rsqrt(elem_ctx *c, const place *at) { return element_unary(c, at, ALU_rsqrt); }
+
 static const op_case rsqrt_cases[] = {
     {"rsqrt(f32[2, 5](0.5, 3))", NULL},
     {"rsqrt(f32[0])", NULL},
@@ -61,8 +73,11 @@ static const op_case rsqrt_cases[] = {
     {"rsqrt(i32[2])", "must be f32, f16 or bf16"},
 };
 
-const op_impl op_impl_rsqrt = {
-    .infer = infer_unary_float, .ref = ref_rsqrt, .grad = grad_rsqrt, CASES(rsqrt_cases)};
+const op_impl op_impl_rsqrt = {.infer = infer_unary_float,
+                               .ref = ref_rsqrt,
+                               .grad = grad_rsqrt,
+                               .element = element_rsqrt,
+                               CASES(rsqrt_cases)};
 
 /* --- powf: C's pow; x^0 is 1 for every x, NaN included --- */
 static sn_status infer_powf(infer_ctx *c) {
@@ -84,6 +99,21 @@ static void grad_powf(build_ctx *c) {
     build_din_scaled(c, 0, build_scale(c, sn_powf(c->graph, c->in[0], e - 1), e));
 }
 
+/* Exponents for which pow is that very function, at infinities too. */
+static reg element_powf(elem_ctx *c, const place *at) {
+  double e = ATTRS(powf)->exponent;
+  reg x = elem_input(c, 0, at);
+  if (e == 1)
+    return x;
+  if (e == 2)
+    return elem_alu2(c, ALU_mul, x, x);
+  if (e == 3)
+    return elem_alu2(c, ALU_mul, x, elem_f32(c, ALU_mul, x, x));
+  if (e == -1)
+    return elem_alu1(c, ALU_recip, x);
+  return elem_alu2(c, ALU_pow, x, elem_number_as(c, SN_F32, e));
+}
+
 static const op_case powf_cases[] = {
     {"powf(f32[2, 5](0.5, 3)) exponent=-1.5", NULL},
     {"powf(f32[7]) exponent=3", NULL},
@@ -99,8 +129,11 @@ static const op_case powf_cases[] = {
     {"powf(i32[2]) exponent=2", "must be f32, f16 or bf16"},
 };
 
-const op_impl op_impl_powf = {
-    .infer = infer_powf, .ref = ref_powf, .grad = grad_powf, CASES(powf_cases)};
+const op_impl op_impl_powf = {.infer = infer_powf,
+                              .ref = ref_powf,
+                              .grad = grad_powf,
+                              .element = element_powf,
+                              CASES(powf_cases)};
 
 /* --- pow --- */
 static sn_status ref_pow(ref_ctx *c) { return ref_binary(c, pow, NULL); }
@@ -121,6 +154,8 @@ static void grad_pow(build_ctx *c) {
   }
 }
 
+static reg element_pow(elem_ctx *c, const place *at) { return element_binary(c, at, ALU_pow); }
+
 static const op_case pow_cases[] = {
     {"pow(f32[2, 3](0.5, 3), f32[2, 3])", NULL},
     {"pow(f32[5, 1, 3](0.5, 3), f32[2, 1])", NULL},
@@ -139,5 +174,8 @@ static const op_case pow_cases[] = {
     {"pow(i32[2], i32[2])", "must be f32, f16 or bf16"},
 };
 
-const op_impl op_impl_pow = {
-    .infer = infer_binary_float, .ref = ref_pow, .grad = grad_pow, CASES(pow_cases)};
+const op_impl op_impl_pow = {.infer = infer_binary_float,
+                             .ref = ref_pow,
+                             .grad = grad_pow,
+                             .element = element_pow,
+                             CASES(pow_cases)};

@@ -14,6 +14,10 @@ static sn_status ref_floor(ref_ctx *c) { return ref_unary(c, floor); }
 static sn_status ref_ceil(ref_ctx *c) { return ref_unary(c, ceil); }
 static sn_status ref_round(ref_ctx *c) { return ref_unary(c, round_even); }
 
+static reg element_floor(elem_ctx *c, const place *at) { return element_unary(c, at, ALU_floor); }
+static reg element_ceil(elem_ctx *c, const place *at) { return element_unary(c, at, ALU_ceil); }
+static reg element_round(elem_ctx *c, const place *at) { return element_unary(c, at, ALU_round); }
+
 static const op_case floor_cases[] = {
     {"floor(f32[2, 5])", NULL},
     {"floor(f32[0])", NULL},
@@ -48,9 +52,18 @@ static const op_case round_cases[] = {
     {"round(i32[2])", "must be f32, f16 or bf16"},
 };
 
-const op_impl op_impl_floor = {
-    .infer = infer_unary_float, .ref = ref_floor, .grad = grad_zero, CASES(floor_cases)};
-const op_impl op_impl_ceil = {
-    .infer = infer_unary_float, .ref = ref_ceil, .grad = grad_zero, CASES(ceil_cases)};
-const op_impl op_impl_round = {
-    .infer = infer_unary_float, .ref = ref_round, .grad = grad_zero, CASES(round_cases)};
+const op_impl op_impl_floor = {.infer = infer_unary_float,
+                               .ref = ref_floor,
+                               .grad = grad_zero,
+                               .element = element_floor,
+                               CASES(floor_cases)};
+const op_impl op_impl_ceil = {.infer = infer_unary_float,
+                              .ref = ref_ceil,
+                              .grad = grad_zero,
+                              .element = element_ceil,
+                              CASES(ceil_cases)};
+const op_impl op_impl_round = {.infer = infer_unary_float,
+                               .ref = ref_round,
+                               .grad = grad_zero,
+                               .element = element_round,
+                               CASES(round_cases)};

@@ -8,6 +8,8 @@ static void grad_tanh(build_ctx *c) {
   build_din_scaled(c, 0, sn_affine(c->graph, sn_sqr(c->graph, c->out[0]), -1, 1));
 }
 
+static reg element_tanh(elem_ctx *c, const place *at) { return element_unary(c, at, ALU_tanh); }
+
 static const op_case tanh_cases[] = {
     {"tanh(f32[2, 5])", NULL},
     {"tanh(f32[0])", NULL},
@@ -18,8 +20,11 @@ static const op_case tanh_cases[] = {
     {"tanh(i32[2])", "must be f32, f16 or bf16"},
 };
 
-const op_impl op_impl_tanh = {
-    .infer = infer_unary_float, .ref = ref_tanh, .grad = grad_tanh, CASES(tanh_cases)};
+const op_impl op_impl_tanh = {.infer = infer_unary_float,
+                              .ref = ref_tanh,
+                              .grad = grad_tanh,
+                              .element = element_tanh,
+                              CASES(tanh_cases)};
 
 /* --- sigmoid: dx = dy * y * (1 - y) --- */
 static double sigmoid(double x) {
@@ -34,6 +39,10 @@ static void grad_sigmoid(build_ctx *c) {
 static void decompose_sigmoid(build_ctx *c) {
   sn_graph *g = c->graph;
   c->out[0] = sn_affine(g, sn_tanh(g, build_scale(c, c->in[0], 0.5)), 0.5, 0.5);
+}
+
+static reg element_sigmoid(elem_ctx *c, const place *at) {
+  return element_unary(c, at, ALU_sigmoid);
 }
 
 static const op_case sigmoid_cases[] = {
@@ -51,6 +60,7 @@ const op_impl op_impl_sigmoid = {.infer = infer_unary_float,
                                  .ref = ref_sigmoid,
                                  .grad = grad_sigmoid,
                                  .decompose = decompose_sigmoid,
+                                 .element = element_sigmoid,
                                  CASES(sigmoid_cases)};
 
 /* --- softplus: dx = dy * sigmoid(x) --- */
@@ -61,6 +71,10 @@ static void decompose_softplus(build_ctx *c) {
   sn_graph *g = c->graph;
   sn_value small = sn_log1p(g, sn_exp(g, sn_neg(g, sn_abs(g, c->in[0]))));
   c->out[0] = sn_add(g, sn_relu(g, c->in[0]), small);
+}
+
+static reg element_softplus(elem_ctx *c, const place *at) {
+  return element_unary(c, at, ALU_softplus);
 }
 
 static const op_case softplus_cases[] = {
@@ -78,6 +92,7 @@ const op_impl op_impl_softplus = {.infer = infer_unary_float,
                                   .ref = ref_softplus,
                                   .grad = grad_softplus,
                                   .decompose = decompose_softplus,
+                                  .element = element_softplus,
                                   CASES(softplus_cases)};
 
 /* --- erf: dx = dy * 2/sqrt(pi) * exp(-x^2) --- */
@@ -90,6 +105,8 @@ static void grad_erf(build_ctx *c) {
   build_din_scaled(c, 0, build_scale(c, bell, TWO_OVER_ROOT_PI));
 }
 
+static reg element_erf(elem_ctx *c, const place *at) { return element_unary(c, at, ALU_erf); }
+
 static const op_case erf_cases[] = {
     {"erf(f32[2, 5])", NULL},
     {"erf(f32[0])", NULL},
@@ -100,8 +117,11 @@ static const op_case erf_cases[] = {
     {"erf(i32[2])", "must be f32, f16 or bf16"},
 };
 
-const op_impl op_impl_erf = {
-    .infer = infer_unary_float, .ref = ref_erf, .grad = grad_erf, CASES(erf_cases)};
+const op_impl op_impl_erf = {.infer = infer_unary_float,
+                             .ref = ref_erf,
+                             .grad = grad_erf,
+                             .element = element_erf,
+                             CASES(erf_cases)};
 
 /* --- softcap: dx = dy * (1 - (y / cap)^2) --- */
 static sn_status infer_softcap(infer_ctx *c) {
@@ -128,6 +148,12 @@ static void decompose_softcap(build_ctx *c) {
   c->out[0] = build_scale(c, sn_tanh(c->graph, build_scale(c, c->in[0], 1 / cap)), cap);
 }
 
+static reg element_softcap(elem_ctx *c, const place *at) {
+  reg cap = elem_number_as(c, SN_F32, ATTRS(softcap)->cap);
+  reg t = elem_f32(c, ALU_div, elem_input(c, 0, at), cap);
+  return elem_alu2(c, ALU_mul, cap, elem_f32(c, ALU_tanh, t, 0));
+}
+
 static const op_case softcap_cases[] = {
     {"softcap(f32[2, 5]) cap=1.5", NULL},
     {"softcap(f32[0]) cap=30", NULL},
@@ -145,4 +171,5 @@ const op_impl op_impl_softcap = {.infer = infer_softcap,
                                  .ref = ref_softcap,
                                  .grad = grad_softcap,
                                  .decompose = decompose_softcap,
+                                 .element = element_softcap,
                                  CASES(softcap_cases)};

@@ -9,6 +9,9 @@ static void grad_cos(build_ctx *c) {
   build_din_scaled(c, 0, sn_neg(c->graph, sn_sin(c->graph, c->in[0])));
 }
 
+static reg element_sin(elem_ctx *c, const place *at) { return element_unary(c, at, ALU_sin); }
+static reg element_cos(elem_ctx *c, const place *at) { return element_unary(c, at, ALU_cos); }
+
 static const op_case sin_cases[] = {
     {"sin(f32[2, 5](-4, 4))", NULL},
     {"sin(f32[0])", NULL},
@@ -28,16 +31,24 @@ static const op_case cos_cases[] = {
     {"cos(i32[2])", "must be f32, f16 or bf16"},
 };
 
-const op_impl op_impl_sin = {
-    .infer = infer_unary_float, .ref = ref_sin, .grad = grad_sin, CASES(sin_cases)};
-const op_impl op_impl_cos = {
-    .infer = infer_unary_float, .ref = ref_cos, .grad = grad_cos, CASES(cos_cases)};
+const op_impl op_impl_sin = {.infer = infer_unary_float,
+                             .ref = ref_sin,
+                             .grad = grad_sin,
+                             .element = element_sin,
+                             CASES(sin_cases)};
+const op_impl op_impl_cos = {.infer = infer_unary_float,
+                             .ref = ref_cos,
+                             .grad = grad_cos,
+                             .element = element_cos,
+                             CASES(cos_cases)};
 
 /* --- tan: dx = dy * (1 + y^2) --- */
 static sn_status ref_tan(ref_ctx *c) { return ref_unary(c, tan); }
 static void grad_tan(build_ctx *c) {
   build_din_scaled(c, 0, sn_affine(c->graph, sn_sqr(c->graph, c->out[0]), 1, 1));
 }
+
+static reg element_tan(elem_ctx *c, const place *at) { return element_unary(c, at, ALU_tan); }
 
 static const op_case tan_cases[] = {
     {"tan(f32[2, 5](-1.25, 1.25))", NULL},
@@ -48,8 +59,11 @@ static const op_case tan_cases[] = {
     {"tan(i32[2])", "must be f32, f16 or bf16"},
 };
 
-const op_impl op_impl_tan = {
-    .infer = infer_unary_float, .ref = ref_tan, .grad = grad_tan, CASES(tan_cases)};
+const op_impl op_impl_tan = {.infer = infer_unary_float,
+                             .ref = ref_tan,
+                             .grad = grad_tan,
+                             .element = element_tan,
+                             CASES(tan_cases)};
 
 /* --- atan: dx = dy / (1 + x^2) --- */
 static sn_status ref_atan(ref_ctx *c) { return ref_unary(c, atan); }
@@ -57,6 +71,8 @@ static void grad_atan(build_ctx *c) {
   sn_value d = sn_affine(c->graph, sn_sqr(c->graph, c->in[0]), 1, 1);
   build_din(c, 0, sn_div(c->graph, c->dout[0], d));
 }
+
+static reg element_atan(elem_ctx *c, const place *at) { return element_unary(c, at, ALU_atan); }
 
 static const op_case atan_cases[] = {
     {"atan(f32[2, 5](-3, 3))", NULL},
@@ -68,8 +84,11 @@ static const op_case atan_cases[] = {
     {"atan(i32[2])", "must be f32, f16 or bf16"},
 };
 
-const op_impl op_impl_atan = {
-    .infer = infer_unary_float, .ref = ref_atan, .grad = grad_atan, CASES(atan_cases)};
+const op_impl op_impl_atan = {.infer = infer_unary_float,
+                              .ref = ref_atan,
+                              .grad = grad_atan,
+                              .element = element_atan,
+                              CASES(atan_cases)};
 
 /* --- atan2: da = dy * b / (a^2 + b^2),  db = -dy * a / (a^2 + b^2) --- */
 static sn_status ref_atan2(ref_ctx *c) { return ref_binary(c, atan2, NULL); }
@@ -83,6 +102,8 @@ static void grad_atan2(build_ctx *c) {
   if (c->need[1])
     build_din(c, 1, sn_neg(g, sn_mul(g, part, a)));
 }
+
+static reg element_atan2(elem_ctx *c, const place *at) { return element_binary(c, at, ALU_atan2); }
 
 static const op_case atan2_cases[] = {
     {"atan2(f32[2, 3](-2, -0.5), f32[2, 3])", NULL},
@@ -99,5 +120,8 @@ static const op_case atan2_cases[] = {
     {"atan2(i32[2], i32[2])", "must be f32, f16 or bf16"},
 };
 
-const op_impl op_impl_atan2 = {
-    .infer = infer_binary_float, .ref = ref_atan2, .grad = grad_atan2, CASES(atan2_cases)};
+const op_impl op_impl_atan2 = {.infer = infer_binary_float,
+                               .ref = ref_atan2,
+                               .grad = grad_atan2,
+                               .element = element_atan2,
+                               CASES(atan2_cases)};

@@ -8,6 +8,8 @@ static double neg_i(double x) { return wrap_i32(-(int64_t)x); }
 static sn_status ref_neg(ref_ctx *c) { return ref_unary_number(c, neg_f, neg_i); }
 static void grad_neg(build_ctx *c) { build_din(c, 0, sn_neg(c->graph, c->dout[0])); }
 
+static reg element_neg(elem_ctx *c, const place *at) { return element_unary(c, at, ALU_neg); }
+
 static const op_case neg_cases[] = {
     {"neg(f32[2, 3])", NULL},
     {"neg(f32[0, 3])", NULL},
@@ -19,13 +21,18 @@ static const op_case neg_cases[] = {
     {"neg(bool[2])", "must be a number"},
 };
 
-const op_impl op_impl_neg = {
-    .infer = infer_unary_number, .ref = ref_neg, .grad = grad_neg, CASES(neg_cases)};
+const op_impl op_impl_neg = {.infer = infer_unary_number,
+                             .ref = ref_neg,
+                             .grad = grad_neg,
+                             .element = element_neg,
+                             CASES(neg_cases)};
 
 /* --- abs --- */
 static double abs_i(double x) { return wrap_i32(x < 0 ? -(int64_t)x : (int64_t)x); }
 static sn_status ref_abs(ref_ctx *c) { return ref_unary_number(c, fabs, abs_i); }
 static void grad_abs(build_ctx *c) { build_din_scaled(c, 0, sn_sign(c->graph, c->in[0])); }
+
+static reg element_abs(elem_ctx *c, const place *at) { return element_unary(c, at, ALU_abs); }
 
 static const op_case abs_cases[] = {
     {"abs(f32[2, 5])", NULL},
@@ -38,12 +45,17 @@ static const op_case abs_cases[] = {
     {"abs(bool[2])", "must be a number"},
 };
 
-const op_impl op_impl_abs = {
-    .infer = infer_unary_number, .ref = ref_abs, .grad = grad_abs, CASES(abs_cases)};
+const op_impl op_impl_abs = {.infer = infer_unary_number,
+                             .ref = ref_abs,
+                             .grad = grad_abs,
+                             .element = element_abs,
+                             CASES(abs_cases)};
 
 /* --- sign --- */
 static double sign_of(double x) { return isnan(x) ? x : (double)((x > 0) - (x < 0)); }
 static sn_status ref_sign(ref_ctx *c) { return ref_unary(c, sign_of); }
+
+static reg element_sign(elem_ctx *c, const place *at) { return element_unary(c, at, ALU_sign); }
 
 static const op_case sign_cases[] = {
     {"sign(f32[3, 5])", NULL},
@@ -56,14 +68,22 @@ static const op_case sign_cases[] = {
     {"sign(bool[2])", "must be a number"},
 };
 
-const op_impl op_impl_sign = {
-    .infer = infer_unary_number, .ref = ref_sign, .grad = grad_zero, CASES(sign_cases)};
+const op_impl op_impl_sign = {.infer = infer_unary_number,
+                              .ref = ref_sign,
+                              .grad = grad_zero,
+                              .element = element_sign,
+                              CASES(sign_cases)};
 
 /* --- sqr --- */
 static double sqr_f(double x) { return x * x; }
 static double sqr_i(double x) { return wrap_i32((int64_t)x * (int64_t)x); }
 static sn_status ref_sqr(ref_ctx *c) { return ref_unary_number(c, sqr_f, sqr_i); }
 static void grad_sqr(build_ctx *c) { build_din_scaled(c, 0, build_scale(c, c->in[0], 2)); }
+
+static reg element_sqr(elem_ctx *c, const place *at) {
+  reg x = elem_input(c, 0, at);
+  return elem_alu2(c, ALU_mul, x, x);
+}
 
 static const op_case sqr_cases[] = {
     {"sqr(f32[2, 5])", NULL},
@@ -76,5 +96,8 @@ static const op_case sqr_cases[] = {
     {"sqr(bool[2])", "must be a number"},
 };
 
-const op_impl op_impl_sqr = {
-    .infer = infer_unary_number, .ref = ref_sqr, .grad = grad_sqr, CASES(sqr_cases)};
+const op_impl op_impl_sqr = {.infer = infer_unary_number,
+                             .ref = ref_sqr,
+                             .grad = grad_sqr,
+                             .element = element_sqr,
+                             CASES(sqr_cases)};

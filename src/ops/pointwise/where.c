@@ -31,6 +31,11 @@ static void grad_where(build_ctx *c) {
     build_din(c, 2, sn_where(c->graph, c->in[0], zero, c->dout[0]));
 }
 
+static reg element_where(elem_ctx *c, const place *at) {
+  reg cond = elem_broadcast(c, 0, at), a = elem_broadcast(c, 1, at), b = elem_broadcast(c, 2, at);
+  return elem_alu3(c, ALU_select, cond, a, b);
+}
+
 static const op_case cases[] = {
     {"where(bool[2, 3], f32[2, 3], f32[2, 3])", NULL},
     {"where(bool[2, 1]{1, 0}, f32[3, 1, 1], f32[5])", NULL},
@@ -50,5 +55,8 @@ static const op_case cases[] = {
     {"where(bool[2], f32[4], f32[3])", "do not broadcast"},
 };
 
-const op_impl op_impl_where = {
-    .infer = infer_where, .ref = ref_where, .grad = grad_where, CASES(cases)};
+const op_impl op_impl_where = {.infer = infer_where,
+                               .ref = ref_where,
+                               .grad = grad_where,
+                               .element = element_where,
+                               CASES(cases)};

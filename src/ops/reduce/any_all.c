@@ -19,6 +19,10 @@ static sn_status ref_any(ref_ctx *c) {
   return SN_OK;
 }
 
+static uint16_t element_any(elem_ctx *c, const place *at) {
+  return elem_fold(c, at, &ATTRS(any)->axes, ATTRS(any)->keepdims, REDUCE_ANY);
+}
+
 static const op_case any_cases[] = {
     {"any(bool[2, 3]{0, 0, 0, 0, 1, 0}) axes=[1] => bool[2]{0, 1}", NULL},
     {"any(bool[2, 3]{0, 0, 0, 0, 1, 0}) axes=[-2] keepdims=true => bool[1, 3]{0, 1, 0}", NULL},
@@ -32,8 +36,11 @@ static const op_case any_cases[] = {
     {"any(f32[2])", "must be bool"},
 };
 
-const op_impl op_impl_any = {
-    .infer = infer_any, .ref = ref_any, .no_grad = "its result is a bool", CASES(any_cases)};
+const op_impl op_impl_any = {.infer = infer_any,
+                             .ref = ref_any,
+                             .no_grad = "its result is a bool",
+                             .element = element_any,
+                             CASES(any_cases)};
 
 /* --- all --- */
 static double both(double acc, double x) { return acc != 0 && x != 0; }
@@ -46,6 +53,10 @@ static sn_status infer_all(infer_ctx *c) {
 static sn_status ref_all(ref_ctx *c) {
   ref_fold(c, &ATTRS(all)->axes, &none_false);
   return SN_OK;
+}
+
+static uint16_t element_all(elem_ctx *c, const place *at) {
+  return elem_fold(c, at, &ATTRS(all)->axes, ATTRS(all)->keepdims, REDUCE_ALL);
 }
 
 static const op_case all_cases[] = {
@@ -61,5 +72,8 @@ static const op_case all_cases[] = {
     {"all(i32[2])", "must be bool"},
 };
 
-const op_impl op_impl_all = {
-    .infer = infer_all, .ref = ref_all, .no_grad = "its result is a bool", CASES(all_cases)};
+const op_impl op_impl_all = {.infer = infer_all,
+                             .ref = ref_all,
+                             .no_grad = "its result is a bool",
+                             .element = element_all,
+                             CASES(all_cases)};

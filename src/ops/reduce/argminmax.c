@@ -28,6 +28,21 @@ static sn_status ref_index(ref_ctx *c, int64_t axis, bool (*beats)(double x, dou
   return SN_OK;
 }
 
+/* The lowest of the positions that hold the extremum, or a NaN where there is one. */
+static void decompose_index(build_ctx *c, int64_t axis, bool keepdims, sn_value extremum) {
+  sn_graph *g = c->graph;
+  sn_value x = c->in[0], hit = sn_eq(g, x, extremum);
+  sn_shape shape = build_shape(c, x), thin = shape;
+  int a = resolve_axis(axis, shape.rank);
+  for (int d = 0; d < shape.rank; d++)
+    thin.dim[d] = d == a ? shape.dim[d] : 1;
+  if (dtype_is_float(build_dtype(c, x)))
+    hit = sn_logical_or(g, hit, sn_isnan(g, x));
+  sn_value positions = sn_reshape(g, sn_arange(g, SN_I32, shape.dim[a], 0, 1), thin);
+  sn_value beyond = sn_scalar(g, SN_I32, INT32_MAX);
+  c->out[0] = sn_min(g, sn_where(g, hit, positions, beyond), SN_INTS(axis), keepdims);
+}
+
 /* --- argmax --- */
 static bool above(double x, double best) { return x > best; }
 
@@ -36,6 +51,11 @@ static sn_status infer_argmax(infer_ctx *c) {
 }
 
 static sn_status ref_argmax(ref_ctx *c) { return ref_index(c, ATTRS(argmax)->axis, above); }
+
+static void decompose_argmax(build_ctx *c) {
+  const attrs_argmax *a = ATTRS(argmax);
+  decompose_index(c, a->axis, a->keepdims, sn_max(c->graph, c->in[0], SN_INTS(a->axis), true));
+}
 
 static const op_case argmax_cases[] = {
     {"argmax(f32[2, 3]{1, 5, -2, -7, -9, -3}) axis=1 => i32[2]{1, 2}", NULL},
@@ -59,6 +79,7 @@ static const op_case argmax_cases[] = {
 const op_impl op_impl_argmax = {.infer = infer_argmax,
                                 .ref = ref_argmax,
                                 .no_grad = "its result is an integer",
+                                .decompose = decompose_argmax,
                                 CASES(argmax_cases)};
 
 /* --- argmin --- */
@@ -69,6 +90,11 @@ static sn_status infer_argmin(infer_ctx *c) {
 }
 
 static sn_status ref_argmin(ref_ctx *c) { return ref_index(c, ATTRS(argmin)->axis, below); }
+
+static void decompose_argmin(build_ctx *c) {
+  const attrs_argmin *a = ATTRS(argmin);
+  decompose_index(c, a->axis, a->keepdims, sn_min(c->graph, c->in[0], SN_INTS(a->axis), true));
+}
 
 static const op_case argmin_cases[] = {
     {"argmin(f32[2, 3]{1, 5, -2, -7, -9, -3}) axis=1 => i32[2]{2, 1}", NULL},
@@ -89,4 +115,5 @@ static const op_case argmin_cases[] = {
 const op_impl op_impl_argmin = {.infer = infer_argmin,
                                 .ref = ref_argmin,
                                 .no_grad = "its result is an integer",
+                                .decompose = decompose_argmin,
                                 CASES(argmin_cases)};

@@ -30,10 +30,16 @@ static void grad_l2_norm(build_ctx *c) {
   build_din(c, 0, build_narrow(c, dx, build_dtype(c, x)));
 }
 
+/* Over the largest |x| first, where that is a number above 0, so that no square overflows or vanishes. */
 static void decompose_l2_norm(build_ctx *c) {
   const attrs_l2_norm *a = ATTRS(l2_norm);
-  sn_value square = sn_sqr(c->graph, build_wide(c, c->in[0]));
-  sn_value y = sn_sqrt(c->graph, sn_sum(c->graph, square, a->axes, a->keepdims));
+  sn_graph *g = c->graph;
+  sn_value x = build_wide(c, c->in[0]), zero = sn_scalar(g, SN_F32, 0);
+  sn_value m = build_max_or_lowest(c, sn_abs(g, x), a->axes);
+  sn_value none = sn_logical_or(g, sn_eq(g, m, zero), sn_isinf(g, m));
+  m = sn_where(g, none, sn_scalar(g, SN_F32, 1), m);
+  sn_value sum = sn_sum(g, sn_sqr(g, sn_div(g, x, m)), a->axes, true);
+  sn_value y = build_dropdims(c, sn_mul(g, m, sn_sqrt(g, sum)), a->axes, a->keepdims);
   c->out[0] = build_narrow(c, y, build_dtype(c, c->in[0]));
 }
 

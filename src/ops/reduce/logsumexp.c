@@ -43,13 +43,8 @@ static void grad_logsumexp(build_ctx *c) {
 
 static void decompose_logsumexp(build_ctx *c) {
   const attrs_logsumexp *a = ATTRS(logsumexp);
-  sn_graph *g = c->graph;
-  sn_value x = build_wide(c, c->in[0]);
-  sn_value m = build_max_or_lowest(c, x, a->axes);
-  m = sn_where(g, sn_isinf(g, m), sn_scalar(g, SN_F32, 0), m);
-  sn_value sum = sn_sum(g, sn_exp(g, sn_sub(g, x, m)), a->axes, true);
-  sn_value y = sn_add(g, sn_log(g, sum), m);
-  y = build_dropdims(c, y, a->axes, a->keepdims);
+  shifted_logs s = build_shifted_logs(c, build_wide(c, c->in[0]), a->axes);
+  sn_value y = build_dropdims(c, sn_add(c->graph, s.log_sum, s.by), a->axes, a->keepdims);
   c->out[0] = build_narrow(c, y, build_dtype(c, c->in[0]));
 }
 

@@ -36,6 +36,11 @@ static sn_status ref_max(ref_ctx *c) {
 
 static void grad_max(build_ctx *c) { grad_extreme(c, ATTRS(max)->axes, ATTRS(max)->keepdims); }
 
+static uint16_t element_max(elem_ctx *c, const place *at) {
+  elem_require_nonempty(c, &ATTRS(max)->axes);
+  return elem_fold(c, at, &ATTRS(max)->axes, ATTRS(max)->keepdims, REDUCE_MAX);
+}
+
 static const op_case max_cases[] = {
     {"max(f32[2, 3])", NULL},
     {"max(f32[2, 3, 5]) axes=[1] keepdims=true", NULL},
@@ -61,7 +66,7 @@ static const op_case max_cases[] = {
 };
 
 const op_impl op_impl_max = {
-    .infer = infer_max, .ref = ref_max, .grad = grad_max, CASES(max_cases)};
+    .infer = infer_max, .ref = ref_max, .grad = grad_max, .element = element_max, CASES(max_cases)};
 
 /* --- min --- */
 static sn_status infer_min(infer_ctx *c) {
@@ -75,6 +80,11 @@ static sn_status ref_min(ref_ctx *c) {
 }
 
 static void grad_min(build_ctx *c) { grad_extreme(c, ATTRS(min)->axes, ATTRS(min)->keepdims); }
+
+static uint16_t element_min(elem_ctx *c, const place *at) {
+  elem_require_nonempty(c, &ATTRS(min)->axes);
+  return elem_fold(c, at, &ATTRS(min)->axes, ATTRS(min)->keepdims, REDUCE_MIN);
+}
 
 static const op_case min_cases[] = {
     {"min(f32[2, 3])", NULL},
@@ -97,4 +107,4 @@ static const op_case min_cases[] = {
 };
 
 const op_impl op_impl_min = {
-    .infer = infer_min, .ref = ref_min, .grad = grad_min, CASES(min_cases)};
+    .infer = infer_min, .ref = ref_min, .grad = grad_min, .element = element_min, CASES(min_cases)};

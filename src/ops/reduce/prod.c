@@ -34,6 +34,10 @@ static void grad_prod(build_ctx *c) {
   build_din(c, 0, d);
 }
 
+static uint16_t element_prod(elem_ctx *c, const place *at) {
+  return elem_fold(c, at, &ATTRS(prod)->axes, ATTRS(prod)->keepdims, REDUCE_PROD);
+}
+
 static const op_case cases[] = {
     {"prod(f32[2, 3])", NULL},
     {"prod(f32[2, 3, 5]) axes=[1] keepdims=true", NULL},
@@ -58,4 +62,4 @@ static const op_case cases[] = {
 };
 
 const op_impl op_impl_prod = {
-    .infer = infer_prod, .ref = ref_prod, .grad = grad_prod, CASES(cases)};
+    .infer = infer_prod, .ref = ref_prod, .grad = grad_prod, .element = element_prod, CASES(cases)};

@@ -161,3 +161,67 @@ sn_value build_max_or_lowest(build_ctx *c, sn_value x, sn_ints axes) {
     x = sn_pad(c->graph, x, before, after, SN_PAD_CONSTANT, -INFINITY);
   return sn_max(c->graph, x, axes, true);
 }
+
+shifted_logs build_shifted_logs(build_ctx *c, sn_value x, sn_ints axes) {
+  sn_graph *g = c->graph;
+  sn_value m = build_max_or_lowest(c, x, axes);
+  shifted_logs s = {.by = sn_where(g, sn_isinf(g, m), sn_scalar(g, SN_F32, 0), m)};
+  s.moved = sn_sub(g, x, s.by);
+  s.log_sum = sn_log(g, sn_sum(g, sn_exp(g, s.moved), axes, true));
+  return s;
+}
+
+/* --- element --- */
+
+/* Sums and products wrap in i32, and what is left of them is the same modulo 2^8. */
+static reg back_from_i32(elem_ctx *c, reg a, reduce_kind kind) {
+  if (kind == REDUCE_SUM || kind == REDUCE_PROD)
+    a = elem_int2(c, ALU_rem, a, elem_number_as(c, SN_I32, 256));
+  return elem_alu1(c, ALU_cast, a);
+}
+
+uint16_t elem_fold(elem_ctx *c, const place *at, const sn_ints *axes, bool keepdims,
+                   reduce_kind kind) {
+  sn_shape shape = c->in[0].shape;
+  sn_dtype dtype = c->in[0].dtype, in = dtype;
+  bool chosen[SN_MAX_RANK];
+  coord inner[SN_MAX_RANK];
+  sn_dim extents[SN_MAX_RANK] = {0};
+  int n = 0, next = 0, outer = 0;
+  choose_axes(shape, *axes, chosen);
+  for (int d = 0; d < shape.rank; d++)
+    if (chosen[d])
+      extents[n++] = shape.dim[d];
+  elem_axes(c, n, extents, inner);
+  place x = locate_start(at, shape.rank);
+  for (int d = 0; d < shape.rank; d++) {
+    x.c[d] = chosen[d] ? inner[next++] : at->c[outer];
+    outer += keepdims || !chosen[d];
+  }
+  if (in == SN_U8)
+    dtype = SN_I32;
+  else if (elem_is_half(in))
+    dtype = SN_F32;
+  reg body = elem_input(c, 0, &x);
+  if (dtype != in)
+    body = elem_alu_as(c, ALU_cast, dtype, body, 0, 0, 0, 0);
+  reg all = elem_reduce(c, kind, dtype, body);
+  return in == SN_U8   ? back_from_i32(c, all, kind)
+         : dtype != in ? elem_alu1(c, ALU_cast, all)
+                       : all;
+}
+
+void elem_require_nonempty(elem_ctx *c, const sn_ints *axes) {
+  sn_shape shape = c->in[0].shape, reduced = {0}, kept = {0};
+  bool chosen[SN_MAX_RANK];
+  choose_axes(shape, *axes, chosen);
+  for (int d = 0; d < shape.rank; d++) {
+    sn_shape *to = chosen[d] ? &reduced : &kept;
+    to->dim[to->rank++] = shape.dim[d];
+  }
+  sn_dim results = dim_count(c->graph, kept);
+  for (int d = 0; d < reduced.rank; d++)
+    locate_require(
+        c, sn_dim_sub(c->graph, reduced.dim[d], 1), results,
+        "has no value over nothing: a reduced axis has size 0 under these symbol values");
+}

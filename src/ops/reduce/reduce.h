@@ -3,6 +3,7 @@
 #define SINEW_OPS_REDUCE_H
 
 #include "ops/common.h"
+#include "ops/shape/locate.h"
 
 /* --- infer --- */
 /* out[0]: input 0 without the chosen axes (size 1 with keepdims), of the dtype. */
@@ -53,5 +54,20 @@ sn_dim build_reduced_count(build_ctx *c, sn_shape shape, sn_ints axes);
 sn_value build_dropdims(build_ctx *c, sn_value kept, sn_ints axes, bool keepdims);
 /* max with keepdims, but -inf over nothing. */
 sn_value build_max_or_lowest(build_ctx *c, sn_value x, sn_ints axes);
+
+/* x moved by its largest (by 0 where that is infinite), and the log of the sum of exp of that, with keepdims: how
+ * logarithms of softmax keep their digits whatever the size of x. In f32; x must be. */
+typedef struct shifted_logs {
+  sn_value by, moved, log_sum;
+} shifted_logs;
+shifted_logs build_shifted_logs(build_ctx *c, sn_value x, sn_ints axes);
+
+/* --- element --- */
+/* The reduction of input 0 over axes at a place of the result. Reductions are of f32, i32 and bool: halves are taken
+ * as f32, u8 as i32 and brought back. */
+uint16_t elem_fold(elem_ctx *c, const place *at, const sn_ints *axes, bool keepdims,
+                   reduce_kind kind);
+/* As ref_nonempty, of the run's symbols. */
+void elem_require_nonempty(elem_ctx *c, const sn_ints *axes);
 
 #endif

@@ -19,6 +19,10 @@ static void grad_sum(build_ctx *c) {
   build_din(c, 0, sn_expand(c->graph, kept, shape));
 }
 
+static uint16_t element_sum(elem_ctx *c, const place *at) {
+  return elem_fold(c, at, &ATTRS(sum)->axes, ATTRS(sum)->keepdims, REDUCE_SUM);
+}
+
 static const op_case cases[] = {
     {"sum(f32[2, 3])", NULL},
     {"sum(f32[2, 3, 5]) axes=[1] keepdims=true", NULL},
@@ -38,4 +42,5 @@ static const op_case cases[] = {
     {"sum(bool[2])", "must be a number"},
 };
 
-const op_impl op_impl_sum = {.infer = infer_sum, .ref = ref_sum, .grad = grad_sum, CASES(cases)};
+const op_impl op_impl_sum = {
+    .infer = infer_sum, .ref = ref_sum, .grad = grad_sum, .element = element_sum, CASES(cases)};

@@ -1,4 +1,5 @@
 /* arange: start + i * step. Integers must be whole and stay in range for the largest n. */
+#include "ops/shape/locate.h"
 #include "ops/shape/shape.h"
 
 static sn_status infer_arange(infer_ctx *c) {
@@ -26,6 +27,22 @@ static sn_status ref_arange(ref_ctx *c) {
   return SN_OK;
 }
 
+/* Integers wrap on the way to a result that is in range, so a step need not be an i32. */
+static uint16_t element_arange(elem_ctx *c, const place *at) {
+  const attrs_arange *a = ATTRS(arange);
+  sn_dtype dtype = dtype_is_float(a->dtype) ? SN_F32 : SN_I32;
+  double start = dtype == SN_F32 ? a->start : wrap_i32((int64_t)fmod(a->start, 0x1p32));
+  double step = dtype == SN_F32 ? a->step : wrap_i32((int64_t)fmod(a->step, 0x1p32));
+  reg i = elem_coord(c, &at->c[0]);
+  if (dtype == SN_F32)
+    i = elem_alu_as(c, ALU_cast, SN_F32, i, 0, 0, 0, 0);
+  if (step != 1)
+    i = elem_alu_as(c, ALU_mul, dtype, i, elem_number_as(c, dtype, step), 0, 0, 0);
+  if (start != 0)
+    i = elem_alu_as(c, ALU_add, dtype, i, elem_number_as(c, dtype, start), 0, 0, 0);
+  return dtype == a->dtype ? i : elem_alu1(c, ALU_cast, i);
+}
+
 static const op_case cases[] = {
     {"arange() dtype=f32 n=5 start=0 step=1 => f32[5]{0, 1, 2, 3, 4}", NULL},
     {"arange() dtype=f32 n=3 start=1.5 step=-0.25 => f32[3]{1.5, 1.25, 1}", NULL},
@@ -44,5 +61,8 @@ static const op_case cases[] = {
     {"arange() dtype=bool n=1 start=0 step=1", "dtype must be a number's"},
 };
 
-const op_impl op_impl_arange = {
-    .infer = infer_arange, .ref = ref_arange, .no_grad = "it has no arguments", CASES(cases)};
+const op_impl op_impl_arange = {.infer = infer_arange,
+                                .ref = ref_arange,
+                                .no_grad = "it has no arguments",
+                                .element = element_arange,
+                                CASES(cases)};

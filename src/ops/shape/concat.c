@@ -1,4 +1,5 @@
 /* concat: values one behind the other along an axis. stack: the same along a new axis. */
+#include "ops/shape/locate.h"
 #include "ops/shape/shape.h"
 
 /* --- concat --- */
@@ -40,6 +41,28 @@ static void grad_concat(build_ctx *c) {
   }
 }
 
+/* A chain of choices: piece k where the position lies before its end, from the last piece to the first. */
+static uint16_t element_concat(elem_ctx *c, const place *at) {
+  int axis = resolve_axis(ATTRS(concat)->axis, at->rank);
+  sn_dim end = c->out[0].shape.dim[axis];
+  reg made = 0, position = elem_coord(c, &at->c[axis]);
+  for (int k = c->n_in - 1; k >= 0; k--) {
+    sn_dim size = c->in[k].shape.dim[axis], start = sn_dim_sub(c->graph, end, size);
+    coord from = coord_shift(c->graph, &at->c[axis], sn_dim_sub(c->graph, 0, start));
+    guard piece = guard_start(at, at->rank);
+    memcpy(piece.at.c, at->c, sizeof piece.at.c);
+    if (c->n_in > 1)
+      guard_axis(c, &piece, axis, &from, &from, size, 1);
+    reg read = elem_input(c, k, &piece.at);
+    made = k == c->n_in - 1
+               ? read
+               : elem_alu3(c, ALU_select,
+                           elem_bool2(c, ALU_lt, position, elem_size(c, SN_I32, end)), read, made);
+    end = start;
+  }
+  return made;
+}
+
 static const op_case concat_cases[] = {
     {"concat(f32[2, 3], f32[2, 5]) axis=1", NULL},
     {"concat(f32[2, 1, 3], f32[2, 3, 3], f32[2, 2, 3]) axis=-2", NULL},
@@ -59,8 +82,11 @@ static const op_case concat_cases[] = {
     {"concat(f32[], f32[]) axis=0", "outside of rank"},
 };
 
-const op_impl op_impl_concat = {
-    .infer = infer_concat, .ref = ref_concat, .grad = grad_concat, CASES(concat_cases)};
+const op_impl op_impl_concat = {.infer = infer_concat,
+                                .ref = ref_concat,
+                                .grad = grad_concat,
+                                .element = element_concat,
+                                CASES(concat_cases)};
 
 /* --- stack: concat of values with a new axis of size 1 --- */
 static sn_shape with_axis(sn_shape x, int axis) {
@@ -102,6 +128,26 @@ static void grad_stack(build_ctx *c) {
       build_din(c, k, sn_reshape(c->graph, sn_slice(c->graph, c->dout[0], axis, k, k + 1, 1), x));
 }
 
+static uint16_t element_stack(elem_ctx *c, const place *at) {
+  int axis = resolve_axis(ATTRS(stack)->axis, at->rank);
+  reg made = 0, position = elem_coord(c, &at->c[axis]);
+  for (int k = c->n_in - 1; k >= 0; k--) {
+    place piece = locate_start(at, at->rank - 1);
+    for (int d = 0; d < piece.rank; d++)
+      piece.c[d] = at->c[d + (d >= axis)];
+    coord from = coord_shift(c->graph, &at->c[axis], -k);
+    if (c->n_in > 1)
+      locate_check(c, &piece, &from, 1, 1);
+    reg read = elem_input(c, k, &piece);
+    made =
+        k == c->n_in - 1
+            ? read
+            : elem_alu3(c, ALU_select,
+                        elem_bool2(c, ALU_eq, position, elem_number_as(c, SN_I32, k)), read, made);
+  }
+  return made;
+}
+
 static const op_case stack_cases[] = {
     {"stack(f32[2, 3], f32[2, 3]) axis=0", NULL},
     {"stack(f32[2, 3], f32[2, 3], f32[2, 3]) axis=-1", NULL},
@@ -120,5 +166,8 @@ static const op_case stack_cases[] = {
     {"stack(f32[1, 1, 1, 1, 1, 1, 1, 1]) axis=0", "more than 8 axes"},
 };
 
-const op_impl op_impl_stack = {
-    .infer = infer_stack, .ref = ref_stack, .grad = grad_stack, CASES(stack_cases)};
+const op_impl op_impl_stack = {.infer = infer_stack,
+                               .ref = ref_stack,
+                               .grad = grad_stack,
+                               .element = element_stack,
+                               CASES(stack_cases)};

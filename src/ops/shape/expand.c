@@ -1,5 +1,6 @@
 /* expand: repeats along axes of size 1 and along new leading axes; -1 keeps an axis as it is. */
 #include "ops/common.h"
+#include "step/element.h"
 
 static sn_status infer_expand(infer_ctx *c) {
   sn_shape want = ATTRS(expand)->shape, x = c->in[0].shape;
@@ -30,6 +31,8 @@ static sn_status ref_expand(ref_ctx *c) {
 
 static void grad_expand(build_ctx *c) { build_din(c, 0, c->dout[0]); }
 
+static uint16_t element_expand(elem_ctx *c, const place *at) { return elem_broadcast(c, 0, at); }
+
 static const op_case cases[] = {
     {"expand(f32[3, 1]) shape=[3, 5]", NULL},
     {"expand(f32[3, 1]) shape=[2, -1, 4]", NULL},
@@ -51,5 +54,8 @@ static const op_case cases[] = {
     {"expand(f32[1]) shape=[-1, 1]", "does not expand"},
 };
 
-const op_impl op_impl_expand = {
-    .infer = infer_expand, .ref = ref_expand, .grad = grad_expand, CASES(cases)};
+const op_impl op_impl_expand = {.infer = infer_expand,
+                                .ref = ref_expand,
+                                .grad = grad_expand,
+                                .element = element_expand,
+                                CASES(cases)};

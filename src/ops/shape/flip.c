@@ -1,4 +1,5 @@
 /* flip: reversed along axes; none listed means all of them. */
+#include "ops/shape/locate.h"
 #include "ops/shape/shape.h"
 
 static sn_status infer_flip(infer_ctx *c) {
@@ -31,6 +32,17 @@ static void grad_flip(build_ctx *c) {
   build_din(c, 0, sn_flip(c->graph, c->dout[0], ATTRS(flip)->axes));
 }
 
+static uint16_t element_flip(elem_ctx *c, const place *at) {
+  const sn_ints *axes = &ATTRS(flip)->axes;
+  place x = *at;
+  for (int i = 0; i < (axes->n == 0 ? x.rank : axes->n); i++) {
+    int d = axes->n == 0 ? i : resolve_axis(axes->v[i], x.rank);
+    coord back = coord_scale(c->graph, &at->c[d], -1);
+    x.c[d] = coord_shift(c->graph, &back, sn_dim_sub(c->graph, c->in[0].shape.dim[d], 1));
+  }
+  return elem_input(c, 0, &x);
+}
+
 static const op_case cases[] = {
     {"flip(f32[2, 3]) axes=[1]", NULL},
     {"flip(f32[2, 3, 5]) axes=[0, -1]", NULL},
@@ -48,4 +60,4 @@ static const op_case cases[] = {
 };
 
 const op_impl op_impl_flip = {
-    .infer = infer_flip, .ref = ref_flip, .grad = grad_flip, CASES(cases)};
+    .infer = infer_flip, .ref = ref_flip, .grad = grad_flip, .element = element_flip, CASES(cases)};

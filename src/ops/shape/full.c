@@ -1,4 +1,5 @@
 /* full: one number everywhere. */
+#include "ops/shape/locate.h"
 #include "ops/shape/shape.h"
 
 static sn_status infer_full(infer_ctx *c) {
@@ -12,6 +13,11 @@ static sn_status ref_full(ref_ctx *c) {
   for (int64_t i = 0; i < c->out[0].count; i++)
     c->out[0].data[i] = ATTRS(full)->value;
   return SN_OK;
+}
+
+static uint16_t element_full(elem_ctx *c, const place *at) {
+  (void)at;
+  return elem_number(c, dtype_round(ATTRS(full)->dtype, ATTRS(full)->value));
 }
 
 static const op_case cases[] = {
@@ -30,5 +36,8 @@ static const op_case cases[] = {
     {"full() dtype=i32 shape=[2] value=0.5", "is not a value of i32"},
 };
 
-const op_impl op_impl_full = {
-    .infer = infer_full, .ref = ref_full, .no_grad = "it has no arguments", CASES(cases)};
+const op_impl op_impl_full = {.infer = infer_full,
+                              .ref = ref_full,
+                              .no_grad = "it has no arguments",
+                              .element = element_full,
+                              CASES(cases)};

@@ -1,5 +1,6 @@
 /* gather: rows of a table by an index of any shape. gather_along: one entry of an axis for each position.
  * index_select: entries of one axis by a list. Indices are i32 and must lie in the axis. */
+#include "ops/shape/locate.h"
 #include "ops/shape/shape.h"
 
 /* --- gather --- */
@@ -25,6 +26,17 @@ static void grad_gather(build_ctx *c) {
   build_din(c, 0, sn_scatter_add(c->graph, zeros, c->in[1], c->dout[0]));
 }
 
+static uint16_t element_gather(elem_ctx *c, const place *at) {
+  sn_shape table = c->in[0].shape;
+  place index = locate_start(at, c->in[1].shape.rank), row = locate_start(at, table.rank);
+  memcpy(index.c, at->c, (size_t)index.rank * sizeof index.c[0]);
+  memcpy(row.c + 1, at->c + index.rank, (size_t)(table.rank - 1) * sizeof row.c[0]);
+  reg chosen = elem_input(c, 1, &index);
+  locate_require_index(c, chosen, table.dim[0]);
+  row.c[0] = elem_at(chosen, table.dim[0]);
+  return elem_input(c, 0, &row);
+}
+
 static const op_case gather_cases[] = {
     {"gather(f32[7, 3], i32[2, 5](0, 7))", NULL},
     {"gather(f32[5], i32[3]{4, 0, 4})", NULL},
@@ -44,8 +56,11 @@ static const op_case gather_cases[] = {
     {"gather(f32[1, 1, 1, 1, 1], i32[1, 1, 1, 1, 1])", "more than 8 axes"},
 };
 
-const op_impl op_impl_gather = {
-    .infer = infer_gather, .ref = ref_gather, .grad = grad_gather, CASES(gather_cases)};
+const op_impl op_impl_gather = {.infer = infer_gather,
+                                .ref = ref_gather,
+                                .grad = grad_gather,
+                                .element = element_gather,
+                                CASES(gather_cases)};
 
 /* --- gather_along --- */
 static sn_status infer_gather_along(infer_ctx *c) {
@@ -76,6 +91,19 @@ static void grad_gather_along(build_ctx *c) {
             sn_scatter_along_add(c->graph, zeros, c->in[1], c->dout[0], ATTRS(gather_along)->axis));
 }
 
+/* x at the place, but along the axis at what the index says. */
+static reg read_chosen(elem_ctx *c, const place *at, const place *index, int axis) {
+  place x = *at;
+  reg chosen = elem_input(c, 1, index);
+  locate_require_index(c, chosen, c->in[0].shape.dim[axis]);
+  x.c[axis] = elem_at(chosen, c->in[0].shape.dim[axis]);
+  return elem_input(c, 0, &x);
+}
+
+static uint16_t element_gather_along(elem_ctx *c, const place *at) {
+  return read_chosen(c, at, at, resolve_axis(ATTRS(gather_along)->axis, at->rank));
+}
+
 static const op_case gather_along_cases[] = {
     {"gather_along(f32[2, 5], i32[2, 3](0, 5)) axis=1", NULL},
     {"gather_along(f32[3, 2], i32[7, 2](0, 3)) axis=0", NULL},
@@ -99,6 +127,7 @@ static const op_case gather_along_cases[] = {
 const op_impl op_impl_gather_along = {.infer = infer_gather_along,
                                       .ref = ref_gather_along,
                                       .grad = grad_gather_along,
+                                      .element = element_gather_along,
                                       CASES(gather_along_cases)};
 
 /* --- index_select: gather_along with the same list everywhere --- */
@@ -144,6 +173,13 @@ static void decompose_index_select(build_ctx *c) {
   c->out[0] = sn_gather_along(c->graph, c->in[0], index_everywhere(c, axis), axis);
 }
 
+static uint16_t element_index_select(elem_ctx *c, const place *at) {
+  int axis = resolve_axis(ATTRS(index_select)->axis, at->rank);
+  place index = locate_start(at, 1);
+  index.c[0] = at->c[axis];
+  return read_chosen(c, at, &index, axis);
+}
+
 static const op_case index_select_cases[] = {
     {"index_select(f32[2, 5], i32[3]{4, 0, 4}) axis=1", NULL},
     {"index_select(f32[3, 2], i32[7](0, 3)) axis=0", NULL},
@@ -167,4 +203,5 @@ const op_impl op_impl_index_select = {.infer = infer_index_select,
                                       .ref = ref_index_select,
                                       .grad = grad_index_select,
                                       .decompose = decompose_index_select,
+                                      .element = element_index_select,
                                       CASES(index_select_cases)};

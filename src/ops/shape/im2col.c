@@ -1,6 +1,7 @@
 /* im2col: [N, C, spatial…] to [N, C * window, windows]: column o holds the patch under window o, channel
  * by channel, zero where it lies in the padding. Convolution is a matmul with it. */
 #include "ops/conv/window.h"
+#include "ops/shape/locate.h"
 #include "ops/shape/shape.h"
 
 #define PATCH(a) WINDOW((a)->kernel, a)
@@ -74,6 +75,8 @@ static sn_value patch_slice(build_ctx *c, const window *w, sn_value padded, cons
     sn_dim windows = window_count(g, w, d, x.dim[2 + d]);
     int64_t start = k[d] * w->dilation.v[d], stride = w->stride.v[d];
     sn_dim reach = sn_dim_add(g, sn_dim_mul(g, sn_dim_sub(g, windows, 1), stride), start + 1);
+    if (windows == 0) /* a negative stop would count from the end */
+      reach = start;
     padded = sn_slice(g, padded, 2 + d, start, reach, stride);
     flat.dim[3] = sn_dim_mul(g, flat.dim[3], windows);
   }
@@ -106,6 +109,28 @@ static void decompose_im2col(build_ctx *c) {
   c->out[0] =
       sn_reshape(g, sn_concat(g, rows, (int)patch, 2), SN_SHAPE(y.dim[0], channels, y.dim[3]));
   mem_free(g->ctx, rows, (size_t)patch * sizeof *rows);
+}
+
+/* The row is a channel and a place in the patch, the column a window. */
+static uint16_t element_im2col(elem_ctx *c, const place *at) {
+  window w = PATCH(ATTRS(im2col));
+  sn_shape x = c->in[0].shape, parts = {2 + 2 * w.kernel.n, {x.dim[0], x.dim[1]}};
+  int n = w.kernel.n;
+  place part;
+  for (int d = 0; d < n; d++) {
+    parts.dim[2 + d] = w.kernel.v[d];
+    parts.dim[2 + n + d] = window_count(c->graph, &w, d, x.dim[2 + d]);
+  }
+  if (!place_reshape(c, c->graph, c->axis_extents, c->out[0].shape, at, parts, &part))
+    return elem_number(c, 0); /* never: with registers every place can be said */
+  sn_shape windows = {.rank = x.rank};
+  memcpy(windows.dim + 2, parts.dim + 2 + n, (size_t)n * sizeof windows.dim[0]);
+  elem_require_fits(c, &w, &x, &windows);
+  guard read = guard_start(at, x.rank);
+  memcpy(read.at.c, part.c, 2 * sizeof part.c[0]);
+  for (int d = 0; d < n; d++)
+    window_read(c, &w, &read, 0, d, &part.c[2 + n + d], &part.c[2 + d]);
+  return guard_read(c, &read, 0, 0);
 }
 
 #define PLAIN_2D "stride=[1, 1] pad_before=[0, 0] pad_after=[0, 0] dilation=[1, 1]"
@@ -154,4 +179,5 @@ const op_impl op_impl_im2col = {.infer = infer_im2col,
                                 .ref = ref_im2col,
                                 .grad_by_decompose = true,
                                 .decompose = decompose_im2col,
+                                .element = element_im2col,
                                 CASES(cases)};

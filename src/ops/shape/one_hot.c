@@ -1,4 +1,5 @@
 /* one_hot: 1 at the index along a new last axis. eye: ones on the diagonal. Both compare positions. */
+#include "ops/shape/locate.h"
 #include "ops/shape/shape.h"
 
 /* --- one_hot --- */
@@ -32,6 +33,13 @@ static void decompose_one_hot(build_ctx *c) {
   c->out[0] = sn_cast(g, sn_eq(g, sn_reshape(g, c->in[0], thin), positions), ATTRS(one_hot)->dtype);
 }
 
+static uint16_t element_one_hot(elem_ctx *c, const place *at) {
+  place index = *at;
+  reg chosen = (index.rank--, elem_input(c, 0, &index));
+  locate_require_index(c, chosen, ATTRS(one_hot)->n);
+  return elem_alu1(c, ALU_cast, elem_bool2(c, ALU_eq, chosen, elem_coord(c, &at->c[index.rank])));
+}
+
 static const op_case one_hot_cases[] = {
     {"one_hot(i32[3]{2, 0, 1}) n=3 dtype=f32 => f32[3, 3]{0, 0, 1, 1, 0, 0, 0, 1, 0}", NULL},
     {"one_hot(i32[]{4}) n=5 dtype=i32 => i32[5]{0, 0, 0, 0, 1}", NULL},
@@ -48,6 +56,7 @@ const op_impl op_impl_one_hot = {.infer = infer_one_hot,
                                  .ref = ref_one_hot,
                                  .no_grad = "its argument is an integer",
                                  .decompose = decompose_one_hot,
+                                 .element = element_one_hot,
                                  CASES(one_hot_cases)};
 
 /* --- eye --- */
@@ -70,6 +79,11 @@ static void decompose_eye(build_ctx *c) {
   c->out[0] = sn_cast(g, sn_eq(g, i, sn_arange(g, SN_I32, a->m, 0, 1)), a->dtype);
 }
 
+static uint16_t element_eye(elem_ctx *c, const place *at) {
+  reg row = elem_coord(c, &at->c[0]), column = elem_coord(c, &at->c[1]);
+  return elem_alu1(c, ALU_cast, elem_bool2(c, ALU_eq, row, column));
+}
+
 static const op_case eye_cases[] = {
     {"eye() dtype=f32 n=3 m=3 => f32[3, 3]{1, 0, 0, 0, 1, 0, 0, 0, 1}", NULL},
     {"eye() dtype=i32 n=2 m=3 => i32[2, 3]{1, 0, 0, 0, 1, 0}", NULL},
@@ -85,4 +99,5 @@ const op_impl op_impl_eye = {.infer = infer_eye,
                              .ref = ref_eye,
                              .no_grad = "it has no arguments",
                              .decompose = decompose_eye,
+                             .element = element_eye,
                              CASES(eye_cases)};

@@ -1,6 +1,7 @@
 /* pad: an axis of n grows to before + n + after. Outside of the old elements stands a number (constant),
  * the axis mirrored at its first or last element, which is not repeated (reflect: needs pads below n),
  * or that element again (edge: needs n > 0). */
+#include "ops/shape/locate.h"
 #include "ops/shape/shape.h"
 
 static sn_status infer_pad(infer_ctx *c) {
@@ -110,6 +111,39 @@ static void grad_pad(build_ctx *c) {
   build_din(c, 0, dx);
 }
 
+/* The source of position `at` of an axis of n in registers: clamped, or mirrored at both ends. */
+static coord source_of(elem_ctx *c, sn_pad_mode mode, const coord *at, sn_dim n) {
+  reg i = elem_coord(c, at), last = elem_size(c, SN_I32, sn_dim_sub(c->graph, n, 1));
+  if (mode == SN_PAD_EDGE) {
+    i = elem_int2(c, ALU_max, i, elem_number_as(c, SN_I32, 0));
+    return elem_at(elem_int2(c, ALU_min, i, last), n);
+  }
+  i = elem_alu_as(c, ALU_abs, SN_I32, i, 0, 0, 0, 0);
+  i = elem_alu_as(c, ALU_abs, SN_I32, elem_int2(c, ALU_sub, last, i), 0, 0, 0, 0);
+  return elem_at(elem_int2(c, ALU_sub, last, i), n);
+}
+
+static uint16_t element_pad(elem_ctx *c, const place *at) {
+  const attrs_pad *a = ATTRS(pad);
+  guard x = guard_start(at, at->rank);
+  for (int d = 0; d < at->rank; d++) {
+    int64_t before = a->before.v[d], most = max_i64(before, a->after.v[d]);
+    sn_dim n = c->in[0].shape.dim[d];
+    x.at.c[d] = coord_shift(c->graph, &at->c[d], -before);
+    coord from = x.at.c[d];
+    if (most == 0)
+      continue;
+    if (a->mode == SN_PAD_CONSTANT) {
+      guard_axis(c, &x, d, &from, &from, n, 1);
+      continue;
+    }
+    locate_require(c, sn_dim_sub(c->graph, n, a->mode == SN_PAD_REFLECT ? most + 1 : 1), 1,
+                   "an axis has fewer elements than its padding mirrors");
+    x.at.c[d] = source_of(c, a->mode, &from, n);
+  }
+  return guard_read(c, &x, 0, dtype_round(c->out[0].dtype, a->value));
+}
+
 static const op_case cases[] = {
     {"pad(f32[2, 3]) before=[1, 0] after=[0, 2] mode=constant value=0", NULL},
     {"pad(f32[2, 3]) before=[0, 1] after=[3, 1] mode=constant value=1.5", NULL},
@@ -152,4 +186,5 @@ static const op_case cases[] = {
     {"pad(bool[3]) before=[1] after=[0] mode=constant value=2", "is not a value of bool"},
 };
 
-const op_impl op_impl_pad = {.infer = infer_pad, .ref = ref_pad, .grad = grad_pad, CASES(cases)};
+const op_impl op_impl_pad = {
+    .infer = infer_pad, .ref = ref_pad, .grad = grad_pad, .element = element_pad, CASES(cases)};

@@ -1,5 +1,6 @@
 /* reshape: the same elements in another shape; one dim may be -1 and is then what remains. */
 #include "ops/common.h"
+#include "step/element.h"
 
 static sn_status resolve(infer_ctx *c, sn_shape *out) {
   sn_shape want = ATTRS(reshape)->shape, rest = {0};
@@ -35,6 +36,13 @@ static void grad_reshape(build_ctx *c) {
   build_din(c, 0, sn_reshape(c->graph, c->dout[0], build_shape(c, c->in[0])));
 }
 
+static uint16_t element_reshape(elem_ctx *c, const place *at) {
+  place x;
+  if (!place_reshape(c, c->graph, c->axis_extents, c->out[0].shape, at, c->in[0].shape, &x))
+    return elem_number(c, 0); /* never: with registers every place can be said */
+  return elem_input(c, 0, &x);
+}
+
 static const op_case cases[] = {
     {"reshape(f32[2, 3]) shape=[3, 2]", NULL},
     {"reshape(f32[2, 3]) shape=[-1]", NULL},
@@ -53,5 +61,8 @@ static const op_case cases[] = {
     {"reshape(f32[2, 3]) shape=[-2, 3]", "only one dim"},
 };
 
-const op_impl op_impl_reshape = {
-    .infer = infer_reshape, .ref = ref_reshape, .grad = grad_reshape, CASES(cases)};
+const op_impl op_impl_reshape = {.infer = infer_reshape,
+                                 .ref = ref_reshape,
+                                 .grad = grad_reshape,
+                                 .element = element_reshape,
+                                 CASES(cases)};

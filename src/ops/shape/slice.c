@@ -6,13 +6,14 @@
  * None). A symbolic start or stop is a position and never counts from the end.
  *
  * A span keeps start and stop as positions: 0 … n for a positive step, -1 … n-1 for a negative one. */
+#include "ops/shape/locate.h"
 #include "ops/shape/shape.h"
 
 typedef struct span {
   int64_t start, stop, count;
 } span;
 
-static int64_t place(int64_t at, int64_t n, bool from_end) {
+static int64_t position_of(int64_t at, int64_t n, bool from_end) {
   return from_end && at < 0 ? at + n : at;
 }
 
@@ -24,8 +25,8 @@ static int64_t clamped(int64_t at, int64_t n, int64_t step) {
 /* The elements that there are, on numbers. */
 static span span_of(const attrs_slice *a, int64_t n, int64_t start, int64_t stop) {
   span s = {0};
-  s.start = clamped(place(start, n, dim_is_number(a->start)), n, a->step);
-  s.stop = clamped(place(stop, n, dim_is_number(a->stop)), n, a->step);
+  s.start = clamped(position_of(start, n, dim_is_number(a->start)), n, a->step);
+  s.stop = clamped(position_of(stop, n, dim_is_number(a->stop)), n, a->step);
   if (a->stop == SN_END && a->step < 0)
     s.stop = -1;
   int64_t way = a->step > 0 ? s.stop - s.start : s.start - s.stop;
@@ -135,6 +136,34 @@ static void grad_slice(build_ctx *c) {
   build_din(c, 0, sn_flip(g, dx, SN_INTS(axis)));
 }
 
+/* Element `i` of `count` must lie in 0 … n-1, for the first and the last, where there are any. */
+static void require_ends(elem_ctx *c, sn_dim n, sn_dim start, sn_dim count) {
+  static const char what[] = "elements of a slice do not lie in its axis";
+  sn_graph *g = c->graph;
+  sn_dim way = sn_dim_mul(g, sn_dim_sub(g, count, 1), ATTRS(slice)->step);
+  sn_dim last = sn_dim_add(g, start, way), top = sn_dim_sub(g, n, 1);
+  bool up = ATTRS(slice)->step > 0;
+  locate_require(c, count, 1, what);
+  locate_require(c, up ? start : last, count, what);
+  locate_require(c, sn_dim_sub(g, top, up ? last : start), count, what);
+}
+
+static uint16_t element_slice(elem_ctx *c, const place *at) {
+  const attrs_slice *a = ATTRS(slice);
+  int axis = resolve_axis(a->axis, at->rank);
+  sn_dim n = c->in[0].shape.dim[axis], start;
+  if (all_numbers(a, n)) {
+    start = span_of(a, n, a->start, a->stop).start;
+  } else {
+    start = symbolic_start(c->graph, a, n);
+    require_ends(c, n, start, c->out[0].shape.dim[axis]);
+  }
+  place x = *at;
+  coord steps = coord_scale(c->graph, &at->c[axis], a->step);
+  x.c[axis] = coord_shift(c->graph, &steps, start);
+  return elem_input(c, 0, &x);
+}
+
 #define TO_7 "i32[7]{0, 1, 2, 3, 4, 5, 6}"
 #define END  "4611686018427387903"
 
@@ -196,5 +225,8 @@ static const op_case cases[] = {
     {"slice(f32[2, 3]) axis=0 start=0 stop=1 step=-9223372036854775808", "nor beyond 2^56"},
 };
 
-const op_impl op_impl_slice = {
-    .infer = infer_slice, .ref = ref_slice, .grad = grad_slice, CASES(cases)};
+const op_impl op_impl_slice = {.infer = infer_slice,
+                               .ref = ref_slice,
+                               .grad = grad_slice,
+                               .element = element_slice,
+                               CASES(cases)};

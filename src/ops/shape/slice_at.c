@@ -1,5 +1,6 @@
 /* slice_at reads, update_slice writes, a run of entries along an axis from a position that is known only
  * when the graph runs: an i32 scalar, which must leave room for all of them. */
+#include "ops/shape/locate.h"
 #include "ops/shape/shape.h"
 
 /* `start` (input i) and an axis; a run of `size` out of n must be possible. */
@@ -50,6 +51,27 @@ static void grad_slice_at(build_ctx *c) {
   build_din(c, 0, sn_update_slice(c->graph, zeros, c->dout[0], c->in[1], ATTRS(slice_at)->axis));
 }
 
+/* `start`, which must leave room for `size` of n, as a coordinate. */
+static coord run_start(elem_ctx *c, const place *at, int input, sn_dim n, sn_dim size) {
+  place scalar = locate_start(at, 0);
+  sn_dim room = sn_dim_sub(c->graph, n, size);
+  reg start = elem_input(c, input, &scalar);
+  reg low = elem_bool2(c, ALU_ge, start, elem_number_as(c, SN_I32, 0));
+  reg high = elem_bool2(c, ALU_le, start, elem_size(c, SN_I32, room));
+  locate_require(c, room, 1, "more entries than the axis has");
+  c->services->require(c, elem_bool2(c, ALU_and, low, high), start,
+                       "the entries from %d on do not lie in the axis");
+  return elem_at(start, sn_dim_add(c->graph, room, 1));
+}
+
+static uint16_t element_slice_at(elem_ctx *c, const place *at) {
+  int axis = resolve_axis(ATTRS(slice_at)->axis, at->rank);
+  place x = *at;
+  coord start = run_start(c, at, 1, c->in[0].shape.dim[axis], c->out[0].shape.dim[axis]);
+  x.c[axis] = locate_sum(c, &at->c[axis], &start);
+  return elem_input(c, 0, &x);
+}
+
 static const op_case slice_at_cases[] = {
     {"slice_at(f32[2, 5], i32[]{2}) axis=1 size=3", NULL},
     {"slice_at(f32[7, 2], i32[]{4}) axis=0 size=1", NULL},
@@ -70,8 +92,11 @@ static const op_case slice_at_cases[] = {
     {"slice_at(f32[2, 3], i32[]{0}) axis=2 size=1", "outside of rank"},
 };
 
-const op_impl op_impl_slice_at = {
-    .infer = infer_slice_at, .ref = ref_slice_at, .grad = grad_slice_at, CASES(slice_at_cases)};
+const op_impl op_impl_slice_at = {.infer = infer_slice_at,
+                                  .ref = ref_slice_at,
+                                  .grad = grad_slice_at,
+                                  .element = element_slice_at,
+                                  CASES(slice_at_cases)};
 
 /* --- update_slice --- */
 static sn_status infer_update_slice(infer_ctx *c) {
@@ -108,6 +133,18 @@ static void grad_update_slice(build_ctx *c) {
     build_din(c, 1, sn_slice_at(g, c->dout[0], start, axis, value.dim[axis]));
 }
 
+static uint16_t element_update_slice(elem_ctx *c, const place *at) {
+  int axis = resolve_axis(ATTRS(update_slice)->axis, at->rank);
+  sn_dim size = c->in[1].shape.dim[axis];
+  coord start = run_start(c, at, 2, c->in[0].shape.dim[axis], size);
+  coord back = coord_scale(c->graph, &start, -1), from = locate_sum(c, &at->c[axis], &back);
+  guard value = guard_start(at, at->rank);
+  memcpy(value.at.c, at->c, sizeof value.at.c);
+  guard_axis(c, &value, axis, &from, &from, size, 1);
+  return elem_alu3(c, ALU_select, guard_inside(c, &value), elem_input(c, 1, &value.at),
+                   elem_input(c, 0, at));
+}
+
 static const op_case update_slice_cases[] = {
     {"update_slice(f32[2, 5], f32[2, 3], i32[]{2}) axis=1", NULL},
     {"update_slice(f32[7, 2], f32[1, 2], i32[]{4}) axis=0", NULL},
@@ -135,4 +172,5 @@ static const op_case update_slice_cases[] = {
 const op_impl op_impl_update_slice = {.infer = infer_update_slice,
                                       .ref = ref_update_slice,
                                       .grad = grad_update_slice,
+                                      .element = element_update_slice,
                                       CASES(update_slice_cases)};

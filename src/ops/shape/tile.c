@@ -1,4 +1,5 @@
 /* tile: the whole repeated along each axis. */
+#include "ops/shape/locate.h"
 #include "ops/shape/shape.h"
 
 static sn_status infer_tile(infer_ctx *c) {
@@ -53,6 +54,15 @@ static void decompose_tile(build_ctx *c) {
       c->out[0] = repeat(c, c->out[0], d, repeats->v[d]);
 }
 
+static uint16_t element_tile(elem_ctx *c, const place *at) {
+  place x = *at;
+  coord copy;
+  for (int d = 0; d < at->rank; d++)
+    if (ATTRS(tile)->repeats.v[d] != 1)
+      locate_divide(c, &at->c[d], c->in[0].shape.dim[d], c->out[0].shape.dim[d], &copy, &x.c[d]);
+  return elem_input(c, 0, &x);
+}
+
 static const op_case cases[] = {
     {"tile(f32[2, 3]) repeats=[1, 2]", NULL},
     {"tile(f32[2, 1, 3]) repeats=[2, 3, 2]", NULL},
@@ -75,4 +85,5 @@ const op_impl op_impl_tile = {.infer = infer_tile,
                               .ref = ref_tile,
                               .grad_by_decompose = true,
                               .decompose = decompose_tile,
+                              .element = element_tile,
                               CASES(cases)};

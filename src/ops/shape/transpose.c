@@ -1,5 +1,6 @@
 /* transpose: result axis i is input axis perm[i]. */
 #include "ops/common.h"
+#include "step/element.h"
 
 static sn_status infer_transpose(infer_ctx *c) {
   const sn_ints *perm = &ATTRS(transpose)->perm;
@@ -44,6 +45,13 @@ static void grad_transpose(build_ctx *c) {
   build_din(c, 0, sn_transpose(c->graph, c->dout[0], back));
 }
 
+static uint16_t element_transpose(elem_ctx *c, const place *at) {
+  place x = *at;
+  for (int d = 0; d < at->rank; d++)
+    x.c[resolve_axis(ATTRS(transpose)->perm.v[d], at->rank)] = at->c[d];
+  return elem_input(c, 0, &x);
+}
+
 static const op_case cases[] = {
     {"transpose(f32[2, 3]) perm=[1, 0]", NULL},
     {"transpose(f32[2, 3, 5]) perm=[2, 0, 1]", NULL},
@@ -64,5 +72,8 @@ static const op_case cases[] = {
     {"transpose(f32[2, 3]) perm=[0, 2]", "outside of rank"},
 };
 
-const op_impl op_impl_transpose = {
-    .infer = infer_transpose, .ref = ref_transpose, .grad = grad_transpose, CASES(cases)};
+const op_impl op_impl_transpose = {.infer = infer_transpose,
+                                   .ref = ref_transpose,
+                                   .grad = grad_transpose,
+                                   .element = element_transpose,
+                                   CASES(cases)};

@@ -125,24 +125,49 @@ static sn_status ref_upsample_nearest(ref_ctx *c) {
   return ref_resize(c, &r, (mapping){false, false});
 }
 
-/* index_select along each axis by a constant list. */
-static void decompose_upsample_nearest(build_ctx *c) {
+/* How often each of n elements stands in the result of m, when that is once or more for all and in order; else 0. */
+static int64_t whole_factor(int64_t n, int64_t m, double scale) {
+  if (n == 0 || m % n != 0 || (scale > 0 && scale * (double)n != (double)m))
+    return 0;
+  return m / n;
+}
+
+/* [.., n, ..] to [.., n, times, ..] to [.., n * times, ..] */
+static sn_value repeat_each(build_ctx *c, sn_value x, int axis, int64_t times) {
   sn_graph *g = c->graph;
+  sn_shape shape = build_shape(c, x), apart = {.rank = shape.rank + 1};
+  for (int d = 0; d < apart.rank; d++)
+    apart.dim[d] = d == axis + 1 ? 1 : shape.dim[d - (d > axis)];
+  sn_value once = sn_reshape(g, x, apart);
+  apart.dim[axis + 1] = times;
+  shape.dim[axis] *= times;
+  return sn_reshape(g, sn_expand(g, once, apart), shape);
+}
+
+/* index_select by a constant list. */
+static sn_value select_nearest(build_ctx *c, sn_value x, int axis, int64_t m, double scale) {
+  sn_graph *g = c->graph;
+  int64_t n = build_shape(c, x).dim[axis];
+  int32_t *list = mem_array(g->ctx, (size_t)m, sizeof *list);
+  if (!list)
+    return graph_fail(g, SN_ERR_NO_MEMORY, "upsample_nearest: out of memory");
+  for (int64_t i = 0; i < m; i++)
+    list[i] = (int32_t)nearest_tap(i, n, m, scale).first;
+  sn_value index = sn_constant_bytes(g, SN_I32, SN_SHAPE(m), list);
+  mem_free(g->ctx, list, (size_t)m * sizeof *list);
+  return sn_index_select(g, x, index, axis);
+}
+
+static void decompose_upsample_nearest(build_ctx *c) {
   resize r = RESIZE(ATTRS(upsample_nearest));
   sn_shape x = build_shape(c, c->in[0]);
   c->out[0] = c->in[0];
   for (int d = 0; d < r.size->rank; d++) {
-    int64_t n = x.dim[2 + d], m = r.size->dim[d];
-    int32_t *list = mem_array(g->ctx, (size_t)m, sizeof *list);
-    if (!list) {
-      c->out[0] = graph_fail(g, SN_ERR_NO_MEMORY, "upsample_nearest: out of memory");
-      return;
-    }
-    for (int64_t i = 0; i < m; i++)
-      list[i] = (int32_t)nearest_tap(i, n, m, r.scale[d]).first;
-    sn_value index = sn_constant_bytes(g, SN_I32, SN_SHAPE(m), list);
-    mem_free(g->ctx, list, (size_t)m * sizeof *list);
-    c->out[0] = sn_index_select(g, c->out[0], index, 2 + d);
+    int64_t n = x.dim[2 + d], m = r.size->dim[d], times = whole_factor(n, m, r.scale[d]);
+    if (times > 0)
+      c->out[0] = times == 1 ? c->out[0] : repeat_each(c, c->out[0], 2 + d, times);
+    else
+      c->out[0] = select_nearest(c, c->out[0], 2 + d, m, r.scale[d]);
   }
 }
 
