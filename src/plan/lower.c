@@ -1,0 +1,155 @@
+/* Lowering: composite ops into those that the plan knows (an element, a contraction, a core), by their own
+ * decompositions. Each pass copies the live part of a graph and replaces what is left of composites by one level of
+ * decomposition; decompositions are a few levels deep, so a few passes end it.
+ *
+ * requires: a sound graph. keeps: leaves (dead ones too), outputs, assigns, symbols, scopes, streams. breaks: value ids. */
+#include "ops/table.h"
+#include "plan/plan.h"
+
+bool plan_is_contraction(int op) {
+  return op == OP_matmul || op == OP_conv || op == OP_conv_grad_input || op == OP_conv_grad_weight;
+}
+
+bool plan_is_core(int op) {
+  switch (op) {
+  case OP_attention:
+  case OP_attention_grad:
+  case OP_scatter_set:
+  case OP_scatter_add:
+  case OP_scatter_along_set:
+  case OP_scatter_along_add:
+  case OP_cumsum:
+  case OP_cumprod:
+  case OP_sort:
+  case OP_topk:
+  case OP_sample:
+  case OP_permutation: return true;
+  default: return false;
+  }
+}
+
+typedef struct lowering {
+  const sn_graph *in;
+  sn_graph *out;
+  arena memory;
+  sn_value *value; /* by value of `in` */
+  bool *live;
+  int composites; /* met in this pass */
+} lowering;
+
+static bool is_primitive(const sn_graph *g, const node *n) {
+  const op_impl *impl = graph_op(g, n)->impl;
+  return plan_is_core(n->op) || impl->element || !impl->ref;
+}
+
+static bool is_leaf(const node *n) { return n->op == OP_input || n->op == OP_state; }
+
+static sn_status copy_node(lowering *l, const node *n, const sn_value *in) {
+  sn_value first = graph_add(l->out, n->op, in, n->n_in, n->attrs);
+  for (int k = 0; k < n->n_out; k++)
+    l->value[n->first + (uint32_t)k] = (sn_value){first.id + (uint32_t)k};
+  return l->out->status;
+}
+
+static sn_status decompose_node(lowering *l, const node *n, const sn_value *in) {
+  const op_desc *op = graph_op(l->in, n);
+  sn_value out[MAX_RESULTS] = {{0}};
+  if (!op->impl->decompose)
+    return diag_fail(l->in->ctx, SN_ERR_INTERNAL, "lower: %s has no element and no decomposition",
+                     op->name);
+  build_ctx c = {
+      .graph = l->out, .attrs = n->attrs, .n_in = n->n_in, .n_out = n->n_out, .in = in, .out = out};
+  op->impl->decompose(&c);
+  for (int k = 0; k < n->n_out; k++)
+    l->value[n->first + (uint32_t)k] = out[k];
+  l->composites++;
+  return l->out->status;
+}
+
+/* Parts of a composite stand in its own scope: reports and messages then say what the user wrote. */
+static const char *scope_of(lowering *l, const node *n, bool composite) {
+  if (!composite)
+    return *n->scope ? graph_intern(l->out, n->scope) : "";
+  const char *name = graph_op(l->in, n)->name, *scope = n->scope;
+  bool dot = *scope && scope[strlen(scope) - 1] != '.';
+  char *joined = arena_printf(&l->memory, "%s%s%s", scope, dot ? "." : "", name);
+  return joined ? graph_intern(l->out, joined) : NULL;
+}
+
+static sn_status lower_node(lowering *l, const node *n) {
+  sn_value few[MAX_INPUTS], *in = few;
+  bool composite = !is_primitive(l->in, n);
+  if (n->n_in > MAX_INPUTS)
+    in = arena_array(&l->memory, (size_t)n->n_in, sizeof *in);
+  const char *scope = scope_of(l, n, composite);
+  if (!in || !scope)
+    return SN_ERR_NO_MEMORY;
+  for (int k = 0; k < n->n_in; k++)
+    in[k] = n->in[k].id ? l->value[n->in[k].id] : SN_NONE;
+  l->out->scope = scope;
+  sn_status status = composite ? decompose_node(l, n, in) : copy_node(l, n, in);
+  l->out->scope = "";
+  return status;
+}
+
+static sn_status lower_ends(lowering *l) {
+  const sn_graph *g = l->in;
+  for (int i = 0; i < g->n_outputs; i++)
+    sn_output(l->out, g->outputs[i].name, l->value[g->outputs[i].value.id]);
+  for (int i = 0; i < g->n_assigns; i++)
+    sn_assign(l->out, l->value[g->assigns[i].state.id], l->value[g->assigns[i].value.id]);
+  if (l->out->next_stream < g->next_stream)
+    l->out->next_stream = g->next_stream;
+  return l->out->status;
+}
+
+static sn_status lower_all(lowering *l) {
+  const sn_graph *g = l->in;
+  if (!l->value || !l->live || !dim_copy_all(l->out, g))
+    return SN_ERR_NO_MEMORY;
+  graph_mark_live(g, l->live);
+  l->out->next_stream = g->next_stream;
+  for (uint32_t i = 0; i < g->n_nodes; i++)
+    if (l->live[i] || is_leaf(&g->nodes[i]))
+      SN_TRY(lower_node(l, &g->nodes[i]));
+  return lower_ends(l);
+}
+
+/* One pass. */
+static sn_status lower_once(const sn_graph *g, sn_graph **out, int *out_composites) {
+  lowering l = {.in = g};
+  *out = NULL;
+  SN_TRY(graph_create(g->ctx, g->table, &l.out));
+  arena_init(&l.memory, g->ctx);
+  l.value = arena_array(&l.memory, g->n_values, sizeof *l.value);
+  l.live = arena_array(&l.memory, g->n_nodes, sizeof *l.live);
+  sn_status status = lower_all(&l);
+  if (status != SN_OK && l.out->status == status)
+    status = graph_check(l.out, g->ctx);
+  arena_clear(&l.memory);
+  *out_composites = l.composites;
+  if (status == SN_OK)
+    *out = l.out;
+  else
+    sn_graph_destroy(l.out);
+  return status;
+}
+
+sn_status plan_lower(const sn_graph *g, sn_graph **out_lowered) {
+  enum { MAX_LEVELS = 12 };
+  sn_graph *now = NULL;
+  int composites = 1;
+  *out_lowered = NULL;
+  for (int level = 0; composites > 0; level++) {
+    sn_graph *next = NULL;
+    sn_status status = level < MAX_LEVELS ? lower_once(now ? now : g, &next, &composites)
+                                          : diag_fail(g->ctx, SN_ERR_INTERNAL,
+                                                      "lower: a decomposition does not end");
+    sn_graph_destroy(now);
+    if (status != SN_OK)
+      return status;
+    now = next;
+  }
+  *out_lowered = now;
+  return SN_OK;
+}

@@ -1,0 +1,252 @@
+/* See verify.h: expressions as hashes. What is the same however it is written becomes the same hash: integer arithmetic on known
+ * numbers is done, commutative arguments are sorted, casts that change nothing fall away, arithmetic in a narrow dtype is f32
+ * arithmetic that is rounded then. Nothing else is equal.
+ *
+ * Called by verify_region.c for what a program computes and by verify_graph.c for what it should.
+ */
+#include "plan/verify.h"
+
+#include "ir/dtype.h"
+
+#include <math.h>
+
+enum { TAG_NUMBER = 1, TAG_LOAD, TAG_INDEX, TAG_ALU, TAG_WORD, TAG_REDUCE, TAG_CHECK, TAG_TERM };
+
+static uint64_t start(unsigned tag) { return hash_mix(UINT64_C(0x51e77e3d2f1c0b97), tag); }
+
+uint64_t hash_real(uint64_t h, double x) {
+  uint64_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return hash_mix(h, bits);
+}
+
+sym sym_number(sn_dtype dtype, double x) {
+  double rounded = dtype_round(dtype, x);
+  uint64_t h = hash_real(hash_mix(start(TAG_NUMBER), dtype_is_float(dtype)), rounded + 0.0);
+  return (sym){h, rounded, true, (uint8_t)dtype, 0};
+}
+
+static sym unknown(uint64_t hash, sn_dtype dtype) {
+  return (sym){hash, 0, false, (uint8_t)dtype, 0};
+}
+
+sym sym_load(uint32_t source, sn_dtype dtype, spot at) {
+  uint64_t h = hash_mix(start(TAG_LOAD), source);
+  return unknown(hash_mix(hash_mix(h, (uint64_t)at.number), at.regs), dtype);
+}
+
+void spot_add(spot *s, sym index, int64_t stride, int64_t size) {
+  if (index.known) {
+    int64_t at = (int64_t)index.number;
+    if (size > 0)
+      at = at < 0 ? 0 : min_i64(at, size - 1);
+    s->number += stride * at;
+    return;
+  }
+  uint64_t h = hash_mix(hash_mix(start(TAG_TERM), (uint64_t)stride), (uint64_t)size);
+  s->regs += hash_mix(h, index.hash);
+}
+
+sym sym_index(sn_dtype dtype, spot at) {
+  if (!at.regs)
+    return sym_number(dtype, (double)at.number);
+  return unknown(hash_mix(hash_mix(start(TAG_INDEX), (uint64_t)at.number), at.regs), dtype);
+}
+
+/* --- checks --- */
+
+void outcome_add(outcome *o, spot at, int64_t size, int64_t divisor) {
+  if (divisor < 1)
+    divisor = 1;
+  if (!at.regs) {
+    o->fails |= at.number < 0 || at.number % divisor || at.number / divisor >= size;
+    return;
+  }
+  uint64_t h = hash_mix(hash_mix(start(TAG_CHECK), (uint64_t)size), (uint64_t)divisor);
+  o->unknown += hash_mix(hash_mix(h, (uint64_t)at.number), at.regs);
+}
+
+sym outcome_sym(outcome o) {
+  if (o.fails || !o.unknown)
+    return sym_number(SN_BOOL, !o.fails);
+  return unknown(hash_mix(start(TAG_CHECK), o.unknown), SN_BOOL);
+}
+
+sym outcome_guard(outcome o, sym x) {
+  if (!o.fails && !o.unknown)
+    return x;
+  sym in[3] = {outcome_sym(o), x, sym_number((sn_dtype)x.dtype, 0)};
+  return sym_alu(ALU_select, (sn_dtype)x.dtype, in, 0, 0);
+}
+
+/* --- arithmetic --- */
+
+static bool is_float(sym a) { return dtype_is_float((sn_dtype)a.dtype); }
+static double wrapped(int64_t x) { return (int32_t)(uint32_t)(uint64_t)x; }
+
+sym sym_cast(sn_dtype dtype, sym a) {
+  if (a.dtype == dtype)
+    return a;
+  if (a.known)
+    return sym_number(dtype, a.number);
+  if (dtype == SN_F32 && is_float(a)) /* every half is an f32 */
+    return a;
+  if (dtype == SN_I32 && !is_float(a))
+    return a;
+  return unknown(hash_mix(hash_mix(start(TAG_ALU), ALU_cast), (uint64_t)dtype) + a.hash * 3, dtype);
+}
+
+static int64_t floor_divide(int64_t a, int64_t b) {
+  return b ? a / b - (a % b != 0 && (a < 0) != (b < 0)) : 0;
+}
+
+/* An instruction on two known integers; false where it is not one of these. */
+static bool fold_integers(alu code, int64_t a, int64_t b, double *out) {
+  switch (code) {
+  case ALU_neg: *out = wrapped(-a); return true;
+  case ALU_abs: *out = wrapped(a < 0 ? -a : a); return true;
+  case ALU_sign: *out = (a > 0) - (a < 0); return true;
+  case ALU_not: *out = !a; return true;
+  case ALU_add: *out = wrapped(a + b); return true;
+  case ALU_sub: *out = wrapped(a - b); return true;
+  case ALU_mul: *out = wrapped(a * b); return true;
+  case ALU_div: *out = wrapped(b ? a / b : 0); return true;
+  case ALU_floor_div: *out = wrapped(floor_divide(a, b)); return true;
+  case ALU_rem: *out = wrapped(b ? a - floor_divide(a, b) * b : 0); return true;
+  case ALU_fmod: *out = wrapped(b ? a % b : 0); return true;
+  case ALU_max: *out = (double)max_i64(a, b); return true;
+  case ALU_min: *out = (double)min_i64(a, b); return true;
+  case ALU_eq: *out = a == b; return true;
+  case ALU_ne: *out = a != b; return true;
+  case ALU_lt: *out = a < b; return true;
+  case ALU_le: *out = a <= b; return true;
+  case ALU_gt: *out = a > b; return true;
+  case ALU_ge: *out = a >= b; return true;
+  case ALU_and: *out = a && b; return true;
+  case ALU_or: *out = a || b; return true;
+  case ALU_xor: *out = !a != !b; return true;
+  default: return false;
+  }
+}
+
+/* The other argument where a known bool leaves only that; -1: none. */
+static int neutral(alu code, const sym *in) {
+  for (int k = 0; k < 2; k++)
+    if (in[k].known &&
+        ((code == ALU_and && in[k].number != 0) || (code == ALU_or && in[k].number == 0)))
+      return 1 - k;
+  return -1;
+}
+
+static bool decided(alu code, const sym *in) {
+  for (int k = 0; k < 2; k++)
+    if (in[k].known &&
+        ((code == ALU_and && in[k].number == 0) || (code == ALU_or && in[k].number != 0)))
+      return true;
+  return false;
+}
+
+static bool commutes(alu code) {
+  switch (code) {
+  case ALU_add:
+  case ALU_mul:
+  case ALU_max:
+  case ALU_min:
+  case ALU_eq:
+  case ALU_ne:
+  case ALU_and:
+  case ALU_or:
+  case ALU_xor: return true;
+  default: return false;
+  }
+}
+
+static bool fold(alu code, sn_dtype dtype, const sym *in, sym *out) {
+  int n = alu_table[code].arguments, kept;
+  double x;
+  if (code == ALU_select && in[0].known) {
+    *out = in[in[0].number != 0 ? 1 : 2];
+    return true;
+  }
+  if (code == ALU_select && in[1].hash == in[2].hash) {
+    *out = in[1];
+    return true;
+  }
+  if (code == ALU_select && in[1].guard == in[0].hash && in[2].known && in[2].number == 0) {
+    *out = in[1]; /* guarded twice */
+    return true;
+  }
+  if ((code == ALU_and || code == ALU_or) && decided(code, in)) {
+    *out = sym_number(SN_BOOL, code == ALU_or);
+    return true;
+  }
+  if (n == 2 && (kept = neutral(code, in)) >= 0) {
+    *out = in[kept];
+    return true;
+  }
+  for (int k = 0; k < n; k++)
+    if (!in[k].known || is_float(in[k]))
+      return false;
+  if (n > 2 || !fold_integers(code, (int64_t)in[0].number, n > 1 ? (int64_t)in[1].number : 0, &x))
+    return false;
+  *out = sym_number(SN_I32, dtype == SN_U8 ? (double)(uint8_t)(int64_t)x : x);
+  return true;
+}
+
+sym sym_alu(alu code, sn_dtype dtype, const sym *in, double x, double y) {
+  sym folded;
+  int n = alu_table[code].arguments;
+  if (code == ALU_cast)
+    return sym_cast(dtype, in[0]);
+  if (fold(code, dtype, in, &folded))
+    return sym_cast(dtype, folded);
+  if (code == ALU_bits_below) /* b is not read */
+    n = 1;
+  uint64_t h = hash_mix(hash_mix(start(TAG_ALU), code), dtype == SN_U8 ? 2 : dtype_is_float(dtype));
+  h = hash_real(hash_real(h, x), y);
+  bool swap = n == 2 && commutes(code) && in[1].hash < in[0].hash;
+  for (int k = 0; k < n; k++)
+    h = hash_mix(h, in[swap ? 1 - k : k].hash);
+  bool narrow = (dtype == SN_F16 || dtype == SN_BF16) && code != ALU_select;
+  sym wide = unknown(h, narrow ? SN_F32 : dtype);
+  if (code == ALU_select && in[2].known && in[2].number == 0)
+    wide.guard = in[0].hash;
+  return narrow ? sym_cast(dtype, wide) : wide;
+}
+
+sym sym_word(double stream, const sym *in, spot at) {
+  uint64_t h = hash_real(start(TAG_WORD), stream);
+  for (int k = 0; k < 3; k++)
+    h = hash_mix(h, in[k].hash);
+  return unknown(hash_mix(hash_mix(h, (uint64_t)at.number), at.regs), SN_I32);
+}
+
+/* --- reductions --- */
+
+int reduce_samples(int64_t count, int64_t out[VERIFY_SAMPLES]) {
+  if (count <= VERIFY_SAMPLES) {
+    for (int k = 0; k < count; k++)
+      out[k] = k;
+    return (int)count;
+  }
+  uint64_t h = hash_mix(start(TAG_REDUCE), (uint64_t)count);
+  out[0] = 0;
+  out[1] = count - 1;
+  out[2] = 1 + (int64_t)(h % (uint64_t)(count - 2));
+  out[3] = 1 + (int64_t)((h >> 17) % (uint64_t)(count - 2));
+  return VERIFY_SAMPLES;
+}
+
+sym sym_reduce(reduce_kind kind, sn_dtype dtype, int64_t count, const sym *bodies) {
+  int64_t at[VERIFY_SAMPLES];
+  int n = reduce_samples(count, at);
+  if (count == 1)
+    return sym_cast(dtype, bodies[0]);
+  uint64_t h = hash_mix(hash_mix(start(TAG_REDUCE), kind), dtype_is_float(dtype));
+  h = hash_mix(h, (uint64_t)count);
+  for (int k = 0; k < n; k++)
+    h = hash_mix(h, bodies[k].hash);
+  bool narrow = dtype == SN_F16 || dtype == SN_BF16;
+  sym wide = unknown(h, narrow ? SN_F32 : dtype);
+  return narrow ? sym_cast(dtype, wide) : wide;
+}

@@ -1,0 +1,209 @@
+/* The verifier on what the planner makes: programs of all op cases, random graphs and models pass; with faults planted in them
+ * they do not, and the message is of the right sort. Hand-built programs: test_verify_by_hand.c. */
+#include "ops/table.h"
+#include "plan/plan.h"
+#include "support/case.h"
+#include "support/program_faults.h"
+#include "support/random_graph.h"
+#include "support/test.h"
+#include "support/train_graph.h"
+
+#include <stdio.h>
+
+typedef struct planned {
+  sn_graph *lowered;
+  program *p;
+} planned;
+
+/* All passes but the proof. */
+static sn_status plan(sn_ctx *ctx, const sn_graph *g, bool no_fusion, planned *out) {
+  plan_options o = {.no_fusion = no_fusion};
+  *out = (planned){0};
+  SN_TRY(plan_lower(g, &out->lowered));
+  SN_TRY(plan_fuse(out->lowered, &o, &out->p));
+  SN_TRY(plan_order(out->p, ctx));
+  SN_TRY(plan_in_place(out->p, ctx));
+  SN_TRY(plan_place(out->p, ctx));
+  return plan_barriers(out->p, ctx);
+}
+
+static void forget(planned *x) {
+  program_destroy(x->p);
+  sn_graph_destroy(x->lowered);
+}
+
+static void check_graph(sn_ctx *ctx, const sn_graph *g, const char *what) {
+  for (int no_fusion = 0; no_fusion < 2; no_fusion++) {
+    planned x;
+    if (plan(ctx, g, no_fusion, &x) != SN_OK)
+      FAIL("%s: planning: %s", what, sn_ctx_message(ctx));
+    else if (plan_verify(x.p, x.lowered) != SN_OK)
+      FAIL("%s%s: %s", what, no_fusion ? " without fusion" : "", sn_ctx_message(ctx));
+    forget(&x);
+  }
+}
+
+TEST_WALK(programs_of_all_cases_pass) {
+  const op_table *table = op_table_get();
+  for (int i = 1; i < table->n; i++) {
+    const op_desc *op = &table->ops[i];
+    if (!test_begin("%s", op->name))
+      continue;
+    for (int k = 0; k < op->impl->n_cases; k++) {
+      sn_ctx *ctx;
+      op_test_case c;
+      sn_graph *g = NULL;
+      sn_value first;
+      REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
+      if (!op->impl->cases[k].error &&
+          CHECK(case_load(ctx, table, op->impl->cases[k].text, &c) == SN_OK)) {
+        if (case_graph(&c, &g, &first) == SN_OK)
+          check_graph(ctx, g, op->impl->cases[k].text);
+        sn_graph_destroy(g);
+        case_free(&c);
+      }
+      sn_ctx_destroy(ctx);
+    }
+    test_end();
+  }
+}
+
+TEST(programs_of_random_graphs_pass) {
+  for (uint64_t seed = 1; seed <= 60; seed++) {
+    sn_ctx *ctx;
+    random_graph r;
+    char what[32];
+    REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
+    snprintf(what, sizeof what, "seed %d", (int)seed);
+    if (random_graph_make(&r, ctx, seed, 20) == SN_OK)
+      check_graph(ctx, r.g, what);
+    random_graph_end(&r);
+    sn_ctx_destroy(ctx);
+  }
+}
+
+/* --- planted faults --- */
+
+enum { OPPORTUNITIES = 12, MOST_KINDS = 64 };
+
+/* How often each kind was planted, over all programs. */
+typedef struct tally {
+  int planted[MOST_KINDS];
+} tally;
+
+static bool has_word(const char *message, const char *const *words) {
+  for (; *words; words++)
+    if (strstr(message, *words))
+      return true;
+  return false;
+}
+
+static void plant_all(sn_ctx *ctx, planned *x, const char *what, tally *t) {
+  fault_undo undo;
+  for (int kind = 0; kind < program_fault_kinds(); kind++)
+    for (int n = 0; n < OPPORTUNITIES && program_fault_plant(x->p, kind, n, &undo); n++) {
+      sn_status status = plan_verify(x->p, x->lowered);
+      program_fault_restore(&undo);
+      t->planted[kind]++;
+      if (status == SN_OK)
+        FAIL("%s: %s, opportunity %d: not noticed", what, program_fault_name(kind), n);
+      else if (status != SN_ERR_INTERNAL ||
+               !has_word(sn_ctx_message(ctx), program_fault_words(kind)))
+        FAIL("%s: %s, opportunity %d: %s", what, program_fault_name(kind), n, sn_ctx_message(ctx));
+    }
+  if (plan_verify(x->p, x->lowered) != SN_OK)
+    FAIL("%s: restored: %s", what, sn_ctx_message(ctx));
+}
+
+typedef struct subject {
+  const char *name;
+  sn_status (*build)(sn_ctx *ctx, sn_graph **out);
+} subject;
+
+static sn_status build_training(sn_ctx *ctx, sn_graph **out) {
+  train_graph_options o = train_graph_tiny(SN_MODEL_LLAMA, 1);
+  return train_graph_build(ctx, &o, out);
+}
+
+/* Pieces, checks, a core, a gather with its check, prepared weights, two assigned states. */
+static sn_status build_mixture(sn_ctx *ctx, sn_graph **out) {
+  SN_TRY(sn_graph_create(ctx, out));
+  sn_graph *g = *out;
+  sn_value x = sn_input(g, "x", SN_F32, SN_SHAPE(6, 10));
+  sn_value index = sn_input(g, "index", SN_I32, SN_SHAPE(7));
+  sn_value table = sn_state(g, "table", SN_F32, SN_SHAPE(5, 10), SN_INIT_NORMAL, 1);
+  sn_value moment = sn_state(g, "moment", SN_F32, SN_SHAPE(5, 10), SN_INIT_ZEROS, 0);
+  sn_value w = sn_state(g, "w", SN_F32, SN_SHAPE(10, 12), SN_INIT_NORMAL, 1);
+  sn_value rows = sn_gather(g, table, index);
+  sn_value scaled = sn_exp(g, sn_transpose(g, w, SN_INTS(1, 0)));
+  sn_value y = sn_matmul(g, sn_tanh(g, x), scaled, false, true);
+  sn_value smooth = sn_softmax(g, sn_sub(g, y, sn_affine(g, y, 0.5, 3)), -1);
+  sn_value padded = sn_pad(g, smooth, SN_INTS(1, 2), SN_INTS(0, 1), SN_PAD_CONSTANT, 0);
+  const sn_value both[] = {rows, x};
+  sn_value joined = sn_concat(g, both, 2, 0);
+  sn_value change = sn_div(g, sn_slice(g, joined, 0, 4, 9, 1), sn_affine(g, moment, 1, 2));
+  sn_output(g, "padded", padded);
+  sn_output(g, "scan", sn_cumsum(g, sn_sub(g, joined, sn_sqr(g, joined)), 0, false, false));
+  sn_assign(g, table, sn_sub(g, table, change));
+  sn_assign(g, moment, sn_add(g, moment, change));
+  return sn_graph_status(g);
+}
+
+static sn_status build_symbolic(sn_ctx *ctx, sn_graph **out) {
+  SN_TRY(sn_graph_create(ctx, out));
+  sn_graph *g = *out;
+  sn_dim n = sn_symbol(g, "n", 50);
+  sn_value x = sn_input(g, "x", SN_F32, SN_SHAPE(n, 16));
+  sn_value b = sn_state(g, "b", SN_F32, SN_SHAPE(16), SN_INIT_NORMAL, 1);
+  sn_value y = sn_layer_norm(g, x, b, SN_NONE, 1, 1e-5);
+  sn_output(g, "top", sn_max(g, y, SN_INTS(0), false));
+  sn_output(g, "some", sn_slice(g, sn_relu(g, y), 0, 2, sn_dim_sub(g, n, 1), 1));
+  return sn_graph_status(g);
+}
+
+/* A slice written into a state in place, a scatter, attention on what was written. */
+static sn_status build_cache(sn_ctx *ctx, sn_graph **out) {
+  SN_TRY(sn_graph_create(ctx, out));
+  sn_graph *g = *out;
+  sn_value q = sn_input(g, "q", SN_F32, SN_SHAPE(1, 2, 3, 4));
+  sn_value fresh = sn_input(g, "fresh", SN_F32, SN_SHAPE(1, 2, 3, 4));
+  sn_value start = sn_input(g, "start", SN_I32, (sn_shape){0});
+  sn_value index = sn_input(g, "index", SN_I32, SN_SHAPE(3));
+  sn_value cache = sn_state(g, "cache", SN_F32, SN_SHAPE(1, 2, 16, 4), SN_INIT_ZEROS, 0);
+  sn_value counts = sn_state(g, "counts", SN_F32, SN_SHAPE(9), SN_INIT_ZEROS, 0);
+  sn_value keys = sn_update_slice(g, cache, sn_sub(g, fresh, q), start, 2);
+  sn_value seen = sn_attention(g, q, keys, keys, SN_NONE, SN_NONE, SN_NONE, SN_NONE, 0.5, 0,
+                               SN_CAUSAL_END, 0, SN_LAYOUT_BHSD);
+  sn_value ones = sn_full(g, SN_F32, SN_SHAPE(3), 1);
+  sn_output(g, "seen", sn_affine(g, seen, 2, 1));
+  sn_assign(g, cache, keys);
+  sn_assign(g, counts, sn_scatter_add(g, counts, index, ones));
+  return sn_graph_status(g);
+}
+
+static const subject subjects[] = {{"training", build_training},
+                                   {"mixture", build_mixture},
+                                   {"symbolic", build_symbolic},
+                                   {"cache", build_cache}};
+
+TEST(planted_faults_are_found) {
+  tally t = {0};
+  for (size_t k = 0; k < COUNT_OF(subjects); k++)
+    for (int no_fusion = 0; no_fusion < 2; no_fusion++) {
+      sn_ctx *ctx;
+      sn_graph *g = NULL;
+      planned x = {0};
+      REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
+      if (subjects[k].build(ctx, &g) != SN_OK || plan(ctx, g, no_fusion, &x) != SN_OK ||
+          plan_verify(x.p, x.lowered) != SN_OK)
+        FAIL("%s: %s", subjects[k].name, sn_ctx_message(ctx));
+      else
+        plant_all(ctx, &x, subjects[k].name, &t);
+      forget(&x);
+      sn_graph_destroy(g);
+      sn_ctx_destroy(ctx);
+    }
+  for (int kind = 0; kind < program_fault_kinds(); kind++)
+    if (!t.planted[kind])
+      FAIL("%s: never planted", program_fault_name(kind));
+}
