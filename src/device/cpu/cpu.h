@@ -1,0 +1,117 @@
+/* Inside the CPU device: the run that archetypes work in, and the machine that executes region programs.
+ *
+ * The device (device.c) makes one cpu_run a plan, with scratch memory for the neediest step, and calls the archetype
+ * of each step: cpu_run_<archetype>. A run allocates nothing: what an archetype needs it takes from the scratch with
+ * cpu_take, and cpu_need_<archetype> has said at lowering how much that is at most.
+ *
+ * The region machine. A region is opened once a part and run (sizes and strides become numbers there), then
+ * executed tile by tile. A tile is a list of segments, each a run of points along one axis; its points are lanes
+ * 0 … n-1 in that order, at most CPU_TILE. A packer of a [k, n] panel with n running:
+ *
+ *   region_state *st;
+ *   SN_TRY(cpu_region_open(r, &product->b, n_axes, extents, &st));
+ *   tile t = {.axis = n_axis};
+ *   for (each k of the panel) tile_add(&t, coordinates, width);   // by axis; every other field of t stays
+ *   cpu_region_run(r, st, &t, NULL);
+ *   const float *lanes = cpu_region_f32(st, product->b.n - 1);    // lane k * width + n
+ */
+#ifndef SINEW_DEVICE_CPU_CPU_H
+#define SINEW_DEVICE_CPU_CPU_H
+
+#include "device/device.h"
+#include "ir/dtype.h"
+
+enum {
+  CPU_TILE = 256,      /* lanes of a register, at most the points of a tile */
+  CPU_LANE_BLOCK = 32, /* lane loops may compute up to a multiple of this; divides CPU_TILE */
+  CPU_SEGMENTS = 64    /* of a tile */
+};
+
+/* One run of a plan on one thread. */
+typedef struct cpu_run {
+  sn_ctx *ctx;
+  const program *program;
+  const int64_t *sizes;   /* by handle: size_at(r->sizes, dim) */
+  void *const *addresses; /* by value id; NULL for 0 and for what is not bound */
+  char *scratch;          /* PROGRAM_ALIGN aligned */
+  size_t scratch_bytes, scratch_used;
+  /* The first REQUIRE that did not hold; the step still runs to its end. */
+  bool failed;
+  uint32_t site;
+  int32_t shown;
+} cpu_run;
+
+static inline int64_t cpu_size(const cpu_run *r, sn_dim d) { return size_at(r->sizes, d); }
+static inline void *cpu_address(const cpu_run *r, uint32_t value) { return r->addresses[value]; }
+
+/* Scratch memory, aligned to PROGRAM_ALIGN, not cleared; NULL with an internal error when a cpu_need_… was too
+ * small. To give back what was taken since: remember r->scratch_used before, and set it again. The device does so around
+ * every step. */
+void *cpu_take(cpu_run *r, size_t bytes);
+/* What cpu_take uses up for that many bytes; for cpu_need_… functions. */
+static inline size_t cpu_take_bytes(size_t bytes) {
+  return (bytes + PROGRAM_ALIGN - 1) / PROGRAM_ALIGN * PROGRAM_ALIGN;
+}
+/* The largest value of a size over the program's bindings. */
+int64_t cpu_size_max(const program *p, sn_dim d);
+
+/* --- archetypes: run a step with all its parts; scratch that this takes at most --- */
+sn_status cpu_run_loop(cpu_run *r, const step *s) SN_MUST_USE; /* POINTWISE, ROW */
+sn_status cpu_run_matmul(cpu_run *r, const step *s) SN_MUST_USE;
+sn_status cpu_run_attention(cpu_run *r, const step *s) SN_MUST_USE;
+sn_status cpu_run_attention_grad(cpu_run *r, const step *s) SN_MUST_USE;
+sn_status cpu_run_scatter(cpu_run *r, const step *s) SN_MUST_USE;
+sn_status cpu_run_scan(cpu_run *r, const step *s) SN_MUST_USE;
+sn_status cpu_run_sort(cpu_run *r, const step *s) SN_MUST_USE;
+sn_status cpu_run_sample(cpu_run *r, const step *s) SN_MUST_USE;
+sn_status cpu_run_permute(cpu_run *r, const step *s) SN_MUST_USE;
+
+size_t cpu_need_loop(const program *p, const step *s);
+size_t cpu_need_matmul(const program *p, const step *s);
+size_t cpu_need_attention(const program *p, const step *s);
+size_t cpu_need_attention_grad(const program *p, const step *s);
+size_t cpu_need_scatter(const program *p, const step *s);
+size_t cpu_need_scan(const program *p, const step *s);
+size_t cpu_need_sort(const program *p, const step *s);
+size_t cpu_need_sample(const program *p, const step *s);
+size_t cpu_need_permute(const program *p, const step *s);
+
+/* --- regions --- */
+/* Points along `axis`, the others standing still. */
+typedef struct segment {
+  int64_t at
+      [REGION_AXES]; /* coordinates of the first point; those beyond the region's axes are not read */
+  int lane, n;
+} segment;
+typedef struct tile {
+  int axis;
+  int n; /* lanes in all */
+  int n_segments;
+  segment segments[CPU_SEGMENTS];
+} tile;
+
+static inline bool tile_has_room(const tile *t, int n) {
+  return t->n_segments < CPU_SEGMENTS && t->n + n <= CPU_TILE;
+}
+/* Appends n > 0 points. Needs room. */
+void tile_add(tile *t, const int64_t *at, int n);
+static inline void tile_clear(tile *t) { t->n = t->n_segments = 0; }
+
+/* A region for the sizes of this run. All its memory is scratch. */
+typedef struct region_state region_state;
+/* Bytes of scratch that cpu_region_open takes for a region. */
+size_t cpu_region_bytes(const region *code);
+/* extents: values, of the region's axes. */
+sn_status cpu_region_open(cpu_run *r, const region *code, int n_axes, const int64_t *extents,
+                          region_state **out) SN_MUST_USE;
+/* Executes all instructions for the points of a tile: loads, stores, requires. What does not depend on a coordinate
+ * that has changed since the last run of this state is not computed again (so memory that a region loads from may change
+ * under an open state only by its own stores). acc[j]: lanes of accumulator j; NULL where the region has none. They must have room
+ * for t->n rounded up to CPU_LANE_BLOCK. */
+void cpu_region_run(cpu_run *r, region_state *st, const tile *t, const float *const *acc);
+/* Lanes of a register that no other instruction reads (an operand), after a run and to the next run: 0 … t->n-1. The instruction must be of a float dtype (f32), or
+ * of another (i32). May point into the memory of a value. */
+const float *cpu_region_f32(const region_state *st, int instruction);
+const int32_t *cpu_region_i32(const region_state *st, int instruction);
+
+#endif

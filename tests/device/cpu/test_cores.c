@@ -1,0 +1,77 @@
+/* Cores of the CPU against the reference: every case of the ops that they are for, and sizes that reach the paths for
+ * long rows. */
+#include "device/cpu/core_case.h"
+
+static const int cores[] = {OP_attention,
+                            OP_attention_grad,
+                            OP_scatter_set,
+                            OP_scatter_add,
+                            OP_scatter_along_set,
+                            OP_scatter_along_add,
+                            OP_cumsum,
+                            OP_cumprod,
+                            OP_sort,
+                            OP_topk,
+                            OP_sample,
+                            OP_permutation};
+
+TEST_WALK(every_case) {
+  const op_table *table = op_table_get();
+  for (size_t i = 0; i < COUNT_OF(cores); i++) {
+    const op_desc *op = &table->ops[cores[i]];
+    for (int c = 0; c < op->impl->n_cases; c++) {
+      const op_case *one = &op->impl->cases[c];
+      if (one->error || !test_begin("%s/%d", op->name, c))
+        continue;
+      core_case_check(one->text);
+      test_end();
+    }
+  }
+}
+
+TEST(long_sorts) {
+  core_case_check("sort(f32[3, 1000, 2]) axis=1 descending=true");
+  core_case_check("sort(f32[1000]) axis=0 descending=false");
+  core_case_check("sort(i32[2, 500](-3, 4)) axis=1 descending=true");
+  core_case_check("sort(i32[2, 500](-100000, 100000)) axis=1 descending=false");
+  core_case_check("sort(f16[300]) axis=0 descending=true");
+  core_case_check("sort(u8[2, 300](0, 9)) axis=-1 descending=false");
+  core_case_check("topk(f32[2, 700]) k=11 axis=1 largest=true");
+  core_case_check("topk(bf16[64, 70]) k=64 axis=0 largest=false");
+  core_case_check("permutation(i32[3]{5, 6, 7}) n=1003 stream=9");
+}
+
+TEST(wide_scans_and_scatters) {
+  core_case_check("cumsum(f32[3, 5, 130]) axis=1 exclusive=true");
+  core_case_check("cumsum(i32[3, 70, 2](-9, 9)) axis=1 reverse=true");
+  core_case_check("cumprod(bf16[2, 3, 70]) axis=0");
+  core_case_check("scatter_add(f32[20, 33], i32[50](0, 20), f32[50, 33])");
+  core_case_check("scatter_add(bf16[4, 3], i32[50](0, 4), bf16[50, 3])");
+  core_case_check("scatter_along_add(f16[3, 7, 5], i32[3, 20, 5](0, 7), f16[3, 20, 5]) axis=1");
+  core_case_check("scatter_along_set(f32[3, 7, 5], i32[3, 20, 5](0, 7), f32[3, 20, 5]) axis=1");
+}
+
+#define SAMPLE(logits, rest)                                        \
+  core_case_check("sample(" logits ", i32[3]{3, 1, 4}, none) " rest \
+                  " repetition_penalty=1 stream=2")
+
+TEST(long_samples) {
+  SAMPLE("f32[40, 300]", "temperature=0.7 top_k=0 top_p=1 min_p=0");
+  SAMPLE("f32[40, 300]", "temperature=0.7 top_k=20 top_p=0.8 min_p=0");
+  SAMPLE("f32[40, 300]", "temperature=1.5 top_k=0 top_p=0.5 min_p=0.3");
+  SAMPLE("bf16[40, 300]", "temperature=1 top_k=7 top_p=1 min_p=0.6");
+  core_case_check("sample(f32[30, 100], i32[3]{3, 1, 4}, i32[30, 60](-2, 100)) temperature=0.5 "
+                  "top_k=9 top_p=0.9 min_p=0 repetition_penalty=1.3 stream=2");
+  core_case_check("sample(f32[30, 100], i32[3]{3, 1, 4}, i32[30, 60](-2, 100)) temperature=0 "
+                  "top_k=0 top_p=1 min_p=0 repetition_penalty=1.7 stream=2");
+}
+
+/* Neighbouring floats whose thirds are one float, but not one double: the larger must come first. */
+TEST(samples_of_close_logits) {
+  core_case_check(
+      "sample(f32[4, 4]{1.5, 1.50000012, 1.50000024, 1.50000036, 1.50000012, 1.50000024, "
+      "1.50000036, 1.50000048, 1.50000024, 1.50000036, 1.50000048, 1.5000006, 1.50000036, "
+      "1.50000048, 1.5000006, 1.50000072}, i32[3]{3, 1, 4}, i32[4, 4]{0, 1, 2, 3, 0, 1, 2, 3, 0, "
+      "1, "
+      "2, 3, 0, 1, 2, 3}) temperature=1 top_k=1 top_p=1 min_p=0 repetition_penalty=3 stream=2");
+}
