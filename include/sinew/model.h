@@ -1,4 +1,4 @@
-/* Language models: the Llama family and GPT-2, from a configuration or from a Hugging Face folder.
+/* Language models: the Llama family, Gemma 3 and GPT-2, from a configuration or from a Hugging Face folder.
  *
  *   sn_model *m;  sn_model_open(ctx, "path/to/folder", &m);       // reads config.json
  *   sn_store *store;  sn_store_create(ctx, &store);
@@ -42,24 +42,30 @@ typedef struct sn_model_config {
   int64_t vocab, hidden, layers, heads, kv_heads, head_size, inner, max_length;
   double norm_eps;
   sn_activation activation;
-  bool tied;                         /* the output matrix is the embedding */
-  bool qkv_bias, out_bias, mlp_bias; /* Llama family */
-  bool qk_norm;                      /* RMS norm of each head's q and k, as in Qwen3 */
-  int64_t window;                    /* sliding window, for the layers marked below; 0: none */
+  bool tied;                               /* the output matrix is the embedding */
+  bool qkv_bias, out_bias, mlp_bias;       /* Llama family */
+  bool qk_norm;                            /* RMS norm of each head's q and k, as in Qwen3 */
+  bool norm_offset;                        /* RMS norms multiply by 1 + weight, as in Gemma */
+  bool sandwich_norms;                     /* norms behind attention and MLP too, as in Gemma */
+  double embed_scale;                      /* of the embedded ids, rounded to file_dtype; 0: 1 */
+  double attention_scale;                  /* of q·k; 0: 1 / sqrt(head_size) */
+  double attention_softcap, logit_softcap; /* 0: none */
+  int64_t window; /* sliding window, for the layers marked below; 0: none */
   bool sliding[SN_MAX_LAYERS];
   int64_t rotary; /* rotated part of the head; head_size when all */
   sn_rope_options rope;
-  double dropout;      /* of embeddings, attention output and MLP output, in training */
-  sn_dtype file_dtype; /* of the weights in the files, as config.json says */
-  double init_scale;   /* standard deviation of fresh weights */
-  int64_t bos, eos;    /* -1: none */
+  sn_rope_options rope_sliding; /* of the layers that slide; base 0: as the others */
+  double dropout;               /* of embeddings, attention output and MLP output, in training */
+  sn_dtype file_dtype;          /* of the weights in the files, as config.json says */
+  double init_scale;            /* standard deviation of fresh weights */
+  int64_t bos, eos;             /* -1: none */
 } sn_model_config;
 
 typedef struct sn_model sn_model;
 
 /* vocab, hidden, layers, heads and max_length are the caller's. What else is left 0 becomes: kv_heads = heads,
  * head_size = hidden / heads, inner = 4 · hidden, rotary = head_size, norm_eps 1e-5, init_scale 0.02, rope
- * base 10000, without scaling. Mind that bos and eos are token 0 then. */
+ * base 10000, without scaling, embed_scale 1, attention_scale 1 / sqrt(head_size), rope_sliding = rope. Mind that bos and eos are token 0 then. */
 SN_MUST_USE SN_API sn_status sn_model_create(sn_ctx *ctx, const sn_model_config *config,
                                              sn_model **out_model);
 /* From folder/config.json, with the keys of old and new transformers versions. */

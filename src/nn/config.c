@@ -129,13 +129,13 @@ static sn_status read_llama3(sn_ctx *ctx, const sn_json *p, sn_rope_options *r) 
   return read_number(ctx, p, keys[1], &r->high);
 }
 
-static sn_status read_scaling(sn_ctx *ctx, const sn_json *p, sn_model_config *c) {
+static sn_status read_scaling(sn_ctx *ctx, const sn_json *p, const sn_model_config *c,
+                              sn_rope_options *r) {
   static const word words[] = {{"default", SN_ROPE_DEFAULT},
                                {"linear", SN_ROPE_LINEAR},
                                {"dynamic", SN_ROPE_DYNAMIC},
                                {"llama3", SN_ROPE_LLAMA3},
                                {"yarn", SN_ROPE_YARN}};
-  sn_rope_options *r = &c->rope;
   int kind = SN_ROPE_DEFAULT;
   SN_TRY(read_word(ctx, p, get(p, "rope_type") ? "rope_type" : "type", words, COUNT(words), &kind));
   r->scaling = (sn_rope_scaling)kind;
@@ -154,6 +154,44 @@ static sn_status read_scaling(sn_ctx *ctx, const sn_json *p, sn_model_config *c)
   return kind == SN_ROPE_LLAMA3 ? read_llama3(ctx, p, r) : SN_OK;
 }
 
+static sn_status check_base(sn_ctx *ctx, const char *key, double base) {
+  if (base > 0)
+    return SN_OK;
+  return sn_ctx_fail(ctx, SN_ERR_FORMAT, "config: \"%s\" must be above 0, got %g", key, base);
+}
+
+/* Base and scaling of a rope object, which may be absent. */
+static sn_status read_rope_object(sn_ctx *ctx, const char *key, const sn_json *p,
+                                  const sn_model_config *c, sn_rope_options *r) {
+  if (!p)
+    return SN_OK;
+  if (sn_json_type(p) != SN_JSON_OBJECT)
+    return bad_type(ctx, key, "an object", p);
+  SN_TRY(read_number(ctx, p, "rope_theta", &r->base));
+  return read_scaling(ctx, p, c, r);
+}
+
+/* Where layers that slide have a base of their own: `rope_parameters` with an object for each kind of layer
+ * (new), or `rope_local_base_freq`, never scaled (old). */
+static sn_status read_two_ropes(sn_ctx *ctx, const sn_json *o, sn_model_config *c) {
+  const sn_json *both = get(o, "rope_parameters");
+  const char *full = "full_attention", *sliding = "sliding_attention";
+  c->rope.base = 1e6;
+  c->rope_sliding = (sn_rope_options){.base = 10000, .factor = 1};
+  SN_TRY(read_number(ctx, o, "rope_theta", &c->rope.base));
+  SN_TRY(read_number(ctx, o, "rope_local_base_freq", &c->rope_sliding.base));
+  if (!both) {
+    SN_TRY(read_rope_object(ctx, "rope_scaling", get(o, "rope_scaling"), c, &c->rope));
+  } else if (sn_json_type(both) != SN_JSON_OBJECT) {
+    return bad_type(ctx, "rope_parameters", "an object", both);
+  } else {
+    SN_TRY(read_rope_object(ctx, full, get(both, full), c, &c->rope));
+    SN_TRY(read_rope_object(ctx, sliding, get(both, sliding), c, &c->rope_sliding));
+  }
+  SN_TRY(check_base(ctx, "rope_local_base_freq", c->rope_sliding.base));
+  return check_base(ctx, "rope_theta", c->rope.base);
+}
+
 /* `rope_parameters` (new) or `rope_theta` and `rope_scaling` (old). */
 static sn_status read_rope(sn_ctx *ctx, const sn_json *o, sn_model_config *c) {
   const char *key = get(o, "rope_parameters") ? "rope_parameters" : "rope_scaling";
@@ -161,16 +199,10 @@ static sn_status read_rope(sn_ctx *ctx, const sn_json *o, sn_model_config *c) {
   double partial = 1;
   SN_TRY(read_number(ctx, o, "rope_theta", &c->rope.base));
   SN_TRY(read_number(ctx, o, "partial_rotary_factor", &partial));
-  if (p && sn_json_type(p) != SN_JSON_OBJECT)
-    return bad_type(ctx, key, "an object", p);
-  if (p) {
-    SN_TRY(read_number(ctx, p, "rope_theta", &c->rope.base));
+  SN_TRY(read_rope_object(ctx, key, p, c, &c->rope));
+  if (p)
     SN_TRY(read_number(ctx, p, "partial_rotary_factor", &partial));
-    SN_TRY(read_scaling(ctx, p, c));
-  }
-  if (!(c->rope.base > 0))
-    return sn_ctx_fail(ctx, SN_ERR_FORMAT, "config: \"rope_theta\" must be above 0, got %g",
-                       c->rope.base);
+  SN_TRY(check_base(ctx, "rope_theta", c->rope.base));
   c->rotary = partial > 0 && partial <= 1 ? (int64_t)(partial * (double)c->head_size) : 0;
   if (c->rotary < 2)
     return sn_ctx_fail(ctx, SN_ERR_FORMAT,
@@ -182,21 +214,22 @@ static sn_status read_rope(sn_ctx *ctx, const sn_json *o, sn_model_config *c) {
 
 /* --- families --- */
 
-typedef enum windows { NO_WINDOW, ALL_LAYERS, LATER_LAYERS } windows;
+typedef enum windows { NO_WINDOW, ALL_LAYERS, LATER_LAYERS, MOST_LAYERS } windows;
 
 /* What sets the members of the Llama family apart. */
 typedef struct kin {
   const char *name;
   bool qkv_bias; /* always */
   bool bias_key; /* attention_bias adds biases to q, k, v and the output */
-  bool mlp_bias_key, qk_norm;
+  bool mlp_bias_key, qk_norm, two_ropes;
   windows windows; /* where layer_types does not tell */
 } kin;
 
-static const kin llamas[] = {{"llama", false, true, true, false, NO_WINDOW},
-                             {"mistral", false, false, false, false, ALL_LAYERS},
-                             {"qwen2", true, false, false, false, LATER_LAYERS},
-                             {"qwen3", false, true, false, true, LATER_LAYERS}};
+static const kin llamas[] = {{"llama", false, true, true, false, false, NO_WINDOW},
+                             {"mistral", false, false, false, false, false, ALL_LAYERS},
+                             {"qwen2", true, false, false, false, false, LATER_LAYERS},
+                             {"qwen3", false, true, false, true, false, LATER_LAYERS}};
+static const kin gemma3 = {"gemma3_text", false, true, false, true, true, MOST_LAYERS};
 
 static sn_status read_layer_types(sn_ctx *ctx, const sn_json *types, sn_model_config *c) {
   if (sn_json_type(types) != SN_JSON_ARRAY)
@@ -216,30 +249,35 @@ static sn_status read_layer_types(sn_ctx *ctx, const sn_json *types, sn_model_co
   return SN_OK;
 }
 
-/* Which layers slide: `layer_types`, or for older files all (Mistral), or those from
- * `max_window_layers` on (Qwen with use_sliding_window). */
+/* Which layers slide: `layer_types`, or for older files all (Mistral), those from `max_window_layers` on (Qwen
+ * with use_sliding_window), or all but every 6th (Gemma). */
 static sn_status read_windows(sn_ctx *ctx, const sn_json *o, const kin *k, sn_model_config *c) {
   const sn_json *types = get(o, "layer_types");
-  bool use = k->windows == ALL_LAYERS;
+  bool use = k->windows == ALL_LAYERS || k->windows == MOST_LAYERS;
+  int64_t period = 6;
   int64_t from = k->windows == LATER_LAYERS ? 28 : 0;
   SN_TRY(read_size(ctx, o, "sliding_window", &c->window));
   if (k->windows == LATER_LAYERS) {
     SN_TRY(read_flag(ctx, o, "use_sliding_window", &use));
     SN_TRY(read_int(ctx, o, "max_window_layers", 0, NN_LARGEST, &from));
   }
+  if (k->windows == MOST_LAYERS) {
+    SN_TRY(read_size(ctx, o, "_sliding_window_pattern", &period));
+    SN_TRY(read_size(ctx, o, "sliding_window_pattern", &period));
+  }
   if (types)
     return read_layer_types(ctx, types, c);
   for (int64_t i = from; i < c->layers; i++)
-    c->sliding[i] = use && c->window > 0;
+    c->sliding[i] = use && c->window > 0 && (k->windows != MOST_LAYERS || (i + 1) % period != 0);
   return SN_OK;
 }
 
-static sn_status read_llama(sn_ctx *ctx, const sn_json *o, const kin *k, sn_model_config *c) {
+/* On top of the defaults that *c holds. */
+static sn_status read_kin(sn_ctx *ctx, const sn_json *o, const kin *k, sn_model_config *c) {
   static const char *const keys[] = {"vocab_size", "hidden_size", "num_hidden_layers",
                                      "num_attention_heads", "intermediate_size"};
   bool bias = false;
   c->family = SN_MODEL_LLAMA;
-  c->max_length = 2048;
   c->rope = (sn_rope_options){.base = 10000, .factor = 1};
   c->norm_eps = 1e-6;
   SN_TRY(require_keys(ctx, o, keys, COUNT(keys)));
@@ -249,7 +287,7 @@ static sn_status read_llama(sn_ctx *ctx, const sn_json *o, const kin *k, sn_mode
   SN_TRY(read_size(ctx, o, keys[3], &c->heads));
   SN_TRY(read_size(ctx, o, keys[4], &c->inner));
   SN_TRY(read_size(ctx, o, "num_key_value_heads", &c->kv_heads));
-  c->head_size = c->hidden / c->heads;
+  c->head_size = c->head_size ? c->head_size : c->hidden / c->heads;
   SN_TRY(read_size(ctx, o, "head_dim", &c->head_size));
   SN_TRY(read_size(ctx, o, "max_position_embeddings", &c->max_length));
   SN_TRY(read_number(ctx, o, "rms_norm_eps", &c->norm_eps));
@@ -261,8 +299,40 @@ static sn_status read_llama(sn_ctx *ctx, const sn_json *o, const kin *k, sn_mode
   c->qkv_bias = bias || k->qkv_bias;
   c->out_bias = bias;
   c->qk_norm = k->qk_norm;
-  SN_TRY(read_rope(ctx, o, c));
+  SN_TRY(k->two_ropes ? read_two_ropes(ctx, o, c) : read_rope(ctx, o, c));
   return read_windows(ctx, o, k, c);
+}
+
+static sn_status read_llama(sn_ctx *ctx, const sn_json *o, const kin *k, sn_model_config *c) {
+  c->max_length = 2048;
+  return read_kin(ctx, o, k, c);
+}
+
+/* Gemma 3's text model: its own defaults, and scales that follow from sizes. */
+static sn_status read_gemma3(sn_ctx *ctx, const sn_json *o, sn_model_config *c) {
+  double scalar = 256;
+  bool both_ways = false;
+  c->max_length = 131072;
+  c->kv_heads = 4;
+  c->head_size = 256;
+  c->window = 4096;
+  c->tied = c->norm_offset = c->sandwich_norms = true;
+  SN_TRY(read_kin(ctx, o, &gemma3, c));
+  c->activation = SN_ACT_GELU_TANH;
+  c->embed_scale = sqrt((double)c->hidden);
+  SN_TRY(read_activation(ctx, o, "hidden_activation", &c->activation));
+  SN_TRY(read_number(ctx, o, "query_pre_attn_scalar", &scalar));
+  SN_TRY(read_number(ctx, o, "attn_logit_softcapping", &c->attention_softcap));
+  SN_TRY(read_number(ctx, o, "final_logit_softcapping", &c->logit_softcap));
+  SN_TRY(read_flag(ctx, o, "use_bidirectional_attention", &both_ways));
+  if (!(scalar > 0))
+    return sn_ctx_fail(ctx, SN_ERR_FORMAT,
+                       "config: \"query_pre_attn_scalar\" must be above 0, got %g", scalar);
+  if (both_ways)
+    return sn_ctx_fail(ctx, SN_ERR_UNSUPPORTED,
+                       "config: attention in both directions is not supported");
+  c->attention_scale = 1 / sqrt(scalar);
+  return SN_OK;
 }
 
 static sn_status read_gpt2(sn_ctx *ctx, const sn_json *o, sn_model_config *c) {
@@ -298,10 +368,13 @@ static sn_status read_family(sn_ctx *ctx, const sn_json *o, sn_model_config *c) 
   for (size_t i = 0; i < COUNT(llamas); i++)
     if (strcmp(llamas[i].name, type) == 0)
       return read_llama(ctx, o, &llamas[i], c);
+  if (strcmp(type, gemma3.name) == 0)
+    return read_gemma3(ctx, o, c);
   if (strcmp(type, "gpt2") == 0)
     return read_gpt2(ctx, o, c);
   return sn_ctx_fail(ctx, SN_ERR_UNSUPPORTED,
-                     "config: model_type \"%s\" is not one of llama, mistral, qwen2, qwen3, gpt2",
+                     "config: model_type \"%s\" is not one of llama, mistral, qwen2, qwen3, "
+                     "gemma3_text, gpt2",
                      type);
 }
 

@@ -1,7 +1,6 @@
 /* Layers that the families share. See model.h. */
 #include "nn/model.h"
 
-#include <math.h>
 #include <stdio.h>
 
 enum { NAME = 256 };
@@ -67,9 +66,9 @@ sn_value nn_attend(const nn_build *b, int64_t layer, sn_value q, sn_value k, sn_
     v = append(b, "v", layer, v);
     kv_length = b->in->kv_length;
   }
-  return sn_attention(b->g, q, k, v, SN_NONE, SN_NONE, kv_length, SN_NONE,
-                      1 / sqrt((double)c->head_size), 0, SN_CAUSAL_END,
-                      c->sliding[layer] ? c->window : 0, SN_LAYOUT_BHSD);
+  return sn_attention(b->g, q, k, v, SN_NONE, SN_NONE, kv_length, SN_NONE, c->attention_scale,
+                      c->attention_softcap, SN_CAUSAL_END, c->sliding[layer] ? c->window : 0,
+                      SN_LAYOUT_BHSD);
 }
 
 sn_value nn_dropout(const nn_build *b, sn_value x) {

@@ -39,6 +39,12 @@ static sn_status finish_heads(sn_ctx *ctx, sn_model_config *c) {
   return SN_OK;
 }
 
+static void finish_rope(sn_rope_options *r) {
+  r->base = r->base != 0 ? r->base : 10000;
+  r->factor = r->factor != 0 ? r->factor : 1;
+  r->rounding = r->rounding != SN_NO_DTYPE ? r->rounding : SN_F32;
+}
+
 static sn_status finish_positions(sn_ctx *ctx, sn_model_config *c) {
   SN_TRY(within(ctx, "longest sequence", c->max_length, 1, NN_LARGEST));
   SN_TRY(within(ctx, "window", c->window, 0, NN_LARGEST));
@@ -49,15 +55,36 @@ static sn_status finish_positions(sn_ctx *ctx, sn_model_config *c) {
   if (c->family == SN_MODEL_GPT2)
     return SN_OK;
   c->rotary = c->rotary ? c->rotary : c->head_size;
-  c->rope.base = c->rope.base != 0 ? c->rope.base : 10000;
-  c->rope.factor = c->rope.factor != 0 ? c->rope.factor : 1;
-  c->rope.rounding = c->rope.rounding != SN_NO_DTYPE ? c->rope.rounding : SN_F32;
+  finish_rope(&c->rope);
+  if (c->rope_sliding.base == 0)
+    c->rope_sliding = c->rope;
+  finish_rope(&c->rope_sliding);
   SN_TRY(within(ctx, "rotary part of the head", c->rotary, 1, c->head_size));
   if (c->rotary % 2 != 0)
     return sn_ctx_fail(ctx, SN_ERR_INVALID,
                        "model: the rotary part of the head must be even, got %lld",
                        (long long)c->rotary);
   return SN_OK; /* sn_rope checks the rest */
+}
+
+static sn_status finish_scales(sn_ctx *ctx, sn_model_config *c) {
+  c->norm_eps = c->norm_eps != 0 ? c->norm_eps : 1e-5;
+  c->init_scale = c->init_scale != 0 ? c->init_scale : 0.02;
+  c->embed_scale = c->embed_scale != 0 ? c->embed_scale : 1;
+  if (c->attention_scale == 0)
+    c->attention_scale = 1 / sqrt((double)c->head_size);
+  SN_TRY(fraction(ctx, c->norm_eps > 0 && isfinite(c->norm_eps),
+                  "the norms' epsilon must be above 0", c->norm_eps));
+  SN_TRY(fraction(ctx, c->init_scale > 0 && isfinite(c->init_scale),
+                  "the scale of fresh weights must be above 0", c->init_scale));
+  SN_TRY(fraction(ctx, c->embed_scale > 0 && isfinite(c->embed_scale),
+                  "the scale of embeddings must be above 0", c->embed_scale));
+  SN_TRY(fraction(ctx, c->attention_scale > 0 && isfinite(c->attention_scale),
+                  "the scale of attention must be above 0", c->attention_scale));
+  SN_TRY(fraction(ctx, c->attention_softcap >= 0 && isfinite(c->attention_softcap),
+                  "the softcap of attention must be 0 or above", c->attention_softcap));
+  return fraction(ctx, c->logit_softcap >= 0 && isfinite(c->logit_softcap),
+                  "the softcap of logits must be 0 or above", c->logit_softcap);
 }
 
 sn_status nn_config_finish(sn_ctx *ctx, sn_model_config *c) {
@@ -70,11 +97,6 @@ sn_status nn_config_finish(sn_ctx *ctx, sn_model_config *c) {
   SN_TRY(within(ctx, "inner size", c->inner, 1, 4 * (int64_t)NN_LARGEST));
   SN_TRY(finish_heads(ctx, c));
   SN_TRY(finish_positions(ctx, c));
-  c->norm_eps = c->norm_eps != 0 ? c->norm_eps : 1e-5;
-  c->init_scale = c->init_scale != 0 ? c->init_scale : 0.02;
-  SN_TRY(fraction(ctx, c->norm_eps > 0 && isfinite(c->norm_eps),
-                  "the norms' epsilon must be above 0", c->norm_eps));
-  SN_TRY(fraction(ctx, c->init_scale > 0 && isfinite(c->init_scale),
-                  "the scale of fresh weights must be above 0", c->init_scale));
+  SN_TRY(finish_scales(ctx, c));
   return fraction(ctx, c->dropout >= 0 && c->dropout < 1, "dropout must lie in [0, 1)", c->dropout);
 }

@@ -279,6 +279,96 @@ TEST(kin_of_llama) {
   }
 }
 
+#define GEMMA \
+  { "model_type", "\"gemma3_text\"" }
+
+TEST(gemma3_defaults) {
+  OPEN(m, ctx, config_llama, GEMMA, {"num_key_value_heads", NULL}, {"rope_theta", NULL},
+       {"max_position_embeddings", NULL}, {"tie_word_embeddings", NULL}, {"hidden_act", NULL},
+       {"num_hidden_layers", "13"});
+  CHECK_EQ_INT(c->family, SN_MODEL_LLAMA);
+  CHECK_EQ_INT(c->kv_heads, 4);
+  CHECK_EQ_INT(c->head_size, 256);
+  CHECK_EQ_INT(c->rotary, 256);
+  CHECK_EQ_INT(c->max_length, 131072);
+  CHECK_EQ_INT(c->window, 4096);
+  CHECK_EQ_INT(c->activation, SN_ACT_GELU_TANH);
+  CHECK(c->tied && c->qk_norm && c->norm_offset && c->sandwich_norms && !c->qkv_bias);
+  CHECK_NEAR(c->rope.base, 1e6, 0);
+  CHECK_NEAR(c->rope_sliding.base, 1e4, 0);
+  CHECK_NEAR(c->embed_scale, 4, 0);
+  CHECK_NEAR(c->attention_scale, 1.0 / 16, 0);
+  CHECK_NEAR(c->attention_softcap + c->logit_softcap, 0, 0);
+  for (int i = 0; i < 13; i++)
+    CHECK_EQ_INT(c->sliding[i], i != 5 && i != 11);
+  CLOSE(m, ctx);
+}
+
+TEST(gemma3_keys) {
+  { /* as older versions write them */
+    OPEN(m, ctx, config_llama, GEMMA, {"head_dim", "6"}, {"sliding_window", "5"},
+         {"sliding_window_pattern", "2"}, {"query_pre_attn_scalar", "25"},
+         {"attn_logit_softcapping", "50.0"}, {"final_logit_softcapping", "30.0"},
+         {"rope_local_base_freq", "300.0"},
+         {"rope_scaling", "{\"factor\": 8.0, \"rope_type\": \"linear\"}"});
+    CHECK_EQ_INT(c->head_size, 6);
+    CHECK(c->sliding[0] && !c->sliding[1]);
+    CHECK_NEAR(c->attention_scale, 0.2, 1e-15);
+    CHECK_NEAR(c->attention_softcap, 50, 0);
+    CHECK_NEAR(c->logit_softcap, 30, 0);
+    CHECK_NEAR(c->rope.base, 10000, 0);
+    CHECK_NEAR(c->rope.factor, 8, 0);
+    CHECK_EQ_INT(c->rope.scaling, SN_ROPE_LINEAR);
+    CHECK_NEAR(c->rope_sliding.base, 300, 0);
+    CHECK_EQ_INT(c->rope_sliding.scaling, SN_ROPE_DEFAULT);
+    CLOSE(m, ctx);
+  }
+  { /* as newer ones do */
+    OPEN(m, ctx, config_llama, GEMMA,
+         {"rope_parameters",
+          "{\"full_attention\": {\"rope_theta\": 700.0, \"rope_type\": \"linear\", \"factor\": "
+          "4.0}, "
+          "\"sliding_attention\": {\"rope_theta\": 70.0, \"rope_type\": \"default\"}}"},
+         {"layer_types", "[\"full_attention\", \"sliding_attention\"]"});
+    CHECK(!c->sliding[0] && c->sliding[1]);
+    CHECK_NEAR(c->rope.base, 700, 0);
+    CHECK_NEAR(c->rope.factor, 4, 0);
+    CHECK_NEAR(c->rope_sliding.base, 70, 0);
+    CHECK_NEAR(c->rope_sliding.factor, 1, 0);
+    CLOSE(m, ctx);
+  }
+}
+
+/* What is wrong with Gemma's own keys. */
+TEST(gemma3_errors) {
+  static const mutation rows[] = {
+      {LLAMA, {"query_pre_attn_scalar", "0"}, SN_ERR_FORMAT, "must be above 0, got 0"},
+      {LLAMA, {"query_pre_attn_scalar", "\"x\""}, SN_ERR_FORMAT, "must be a number"},
+      {LLAMA, {"rope_local_base_freq", "-1"}, SN_ERR_FORMAT, "\"rope_local_base_freq\" must be"},
+      {LLAMA, {"rope_parameters", "3"}, SN_ERR_FORMAT, "\"rope_parameters\" must be an object"},
+      {LLAMA,
+       {"rope_parameters", "{\"sliding_attention\": []}"},
+       SN_ERR_FORMAT,
+       "\"sliding_attention\" must be an object"},
+      {LLAMA, {"sliding_window_pattern", "0"}, SN_ERR_FORMAT, "must lie in 1"},
+      {LLAMA, {"final_logit_softcapping", "-2"}, SN_ERR_INVALID, "softcap of logits"},
+      {LLAMA, {"attn_logit_softcapping", "-2"}, SN_ERR_INVALID, "softcap of attention"},
+      {LLAMA, {"hidden_activation", "\"mish\""}, SN_ERR_UNSUPPORTED, "hidden_activation"},
+      {LLAMA, {"use_bidirectional_attention", "true"}, SN_ERR_UNSUPPORTED, "both directions"}};
+  const char *folder = files_new_folder("bad");
+  sn_ctx *ctx;
+  REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    sn_model *model;
+    config_write(folder, rows[i].base, (const config_key[]){GEMMA, rows[i].change, {NULL, NULL}});
+    CHECK_EQ_INT(sn_model_open(ctx, folder, &model), rows[i].status);
+    CHECK_STR_HAS(sn_ctx_message(ctx), rows[i].part);
+    sn_model_destroy(model);
+  }
+  sn_ctx_destroy(ctx);
+  files_remove_folder(folder);
+}
+
 static void check_windows(const config_key *changes, int64_t window, bool first, bool second) {
   sn_ctx *ctx;
   REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);

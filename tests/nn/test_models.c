@@ -12,7 +12,8 @@
 /* --- against transformers --- */
 
 TEST_WALK(golden) {
-  static const char *const families[] = {"llama", "llama-bf16-sharded", "qwen2", "qwen3", "gpt2"};
+  static const char *const families[] = {"llama", "llama-bf16-sharded", "qwen2", "qwen3", "gemma3",
+                                         "gpt2"};
   for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
     char path[64], numbers[80];
     if (!test_begin("%s", families[i]))
@@ -111,6 +112,12 @@ TEST(names_and_shapes) {
                         {A "v_proj.weight", 12, 16}, {A "o_proj.weight", 16, 24},
                         {A "q_norm.weight", 6, 0}, {A "k_norm.weight", 6, 0},
                         {"lm_head.weight", 29, 16}));
+  check_weights("gemma3", NULL,
+                WEIGHTS(LLAMA_BODY, {L "pre_feedforward_layernorm.weight", 16, 0},
+                        {L "post_feedforward_layernorm.weight", 16, 0}, {A "q_proj.weight", 24, 16},
+                        {A "k_proj.weight", 12, 16}, {A "v_proj.weight", 12, 16},
+                        {A "o_proj.weight", 16, 24}, {A "q_norm.weight", 6, 0},
+                        {A "k_norm.weight", 6, 0}));
   check_weights("partial", NULL,
                 WEIGHTS(LLAMA_BODY, LLAMA_HEADS, QKV_BIASES, {A "o_proj.bias", 16, 0},
                         {M "gate_proj.bias", 24, 0}, {M "up_proj.bias", 24, 0},
@@ -217,6 +224,8 @@ TEST(what_a_position_sees) {
   check_sight("llama", 0, false);
   check_sight("gpt2", 0, false);
   check_sight("qwen3", 0, false);
+  check_sight("gemma3", 0, false);
+  check_sight("gemma3", 3, true);
   check_sight("llama", 2, false); /* a window is for the layers that slide */
   for (int64_t window = 1; window <= LENGTH + 1; window++)
     check_sight("llama", window, true);
@@ -245,11 +254,49 @@ TEST(every_field_counts) {
   CHANGED(c.norm_eps = 0.5);
   CHANGED(c.window = 2; c.sliding[1] = true);
   CHANGED(c.init_scale = 0.3);
+  CHANGED(c.embed_scale = 2);
+  CHANGED(c.attention_scale = 0.3);
+  CHANGED(c.attention_softcap = 0.2);
+  CHANGED(c.logit_softcap = 3);
+  CHANGED(c.sandwich_norms = true);
+  CHANGED(c.window = 8; c.sliding[1] = true; c.rope_sliding.base = 100);
+  base = tiny_config("gemma3");
+  first = logits_of(&base);
+  CHANGED(c.sandwich_norms = false);
+  CHANGED(c.embed_scale = 2);
+  CHANGED(c.attention_scale = 0);
+  CHANGED(c.rope_sliding.base = 0);
+  CHANGED(c.rope_sliding.base = 50);
+  CHANGED(c.rope_sliding.scaling = SN_ROPE_LINEAR; c.rope_sliding.factor = 4);
+  CHANGED(c.rope.base = 50);
+  CHANGED(c.qk_norm = false);
   base = tiny_config("gpt2");
   first = logits_of(&base);
   CHANGED(c.activation = SN_ACT_RELU);
   CHANGED(c.norm_eps = 0.5);
   CHANGED(c.layers = 1);
+}
+
+/* A norm of 1 + weight begins with weights of 0, and is then the norm that begins with ones. */
+TEST(norms_of_one_and_weight) {
+  sn_model_config c = tiny_config("llama");
+  logits plain = logits_of(&c);
+  c.norm_offset = true;
+  logits offset = logits_of(&c);
+  CHECK_EQ_MEM(&plain, &offset, sizeof plain);
+}
+
+/* The scale of embeddings has the dtype of the files: 3.3 is 3.296875 in bf16. */
+TEST(scale_of_embeddings_is_rounded) {
+  sn_model_config c = tiny_config("llama");
+  c.embed_scale = 3.296875;
+  logits expected = logits_of(&c);
+  c.embed_scale = 3.3;
+  logits exact = logits_of(&c);
+  c.file_dtype = SN_BF16;
+  logits rounded = logits_of(&c);
+  CHECK_EQ_MEM(&expected, &rounded, sizeof expected);
+  CHECK(memcmp(&expected, &exact, sizeof expected) != 0);
 }
 
 /* The order of words matters to every family: positions reach the result. */
@@ -301,8 +348,8 @@ static void check_bias(const char *family, const char *name) {
 }
 
 TEST(every_weight_counts) {
-  static const char *const families[] = {"partial", "qwen3", "gpt2"};
-  for (size_t k = 0; k < 3; k++) {
+  static const char *const families[] = {"partial", "qwen3", "gemma3", "gpt2"};
+  for (size_t k = 0; k < sizeof families / sizeof *families; k++) {
     tiny_model t;
     sn_model_config c = tiny_config(families[k]);
     if (!tiny_start(&t, &c))

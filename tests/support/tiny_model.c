@@ -30,14 +30,25 @@ static void qwen3(sn_model_config *c) {
   c->head_size = 6;
 }
 
+static void gemma3(sn_model_config *c) {
+  c->qk_norm = c->norm_offset = c->sandwich_norms = true;
+  c->head_size = 6;
+  c->activation = SN_ACT_GELU_TANH;
+  c->embed_scale = 4;
+  c->attention_scale = 0.3;
+  c->window = 3;
+  c->sliding[0] = true;
+  c->rope_sliding.base = 100;
+}
+
 static void partial(sn_model_config *c) {
   c->rotary = 2;
   c->qkv_bias = c->out_bias = c->mlp_bias = true;
 }
 
-const tiny_family tiny_families[] = {{"gpt2", gpt2},   {"llama", llama}, {"mistral", mistral},
-                                     {"qwen2", qwen2}, {"qwen3", qwen3}, {"partial", partial},
-                                     {NULL, NULL}};
+const tiny_family tiny_families[] = {{"gpt2", gpt2},       {"llama", llama}, {"mistral", mistral},
+                                     {"qwen2", qwen2},     {"qwen3", qwen3}, {"gemma3", gemma3},
+                                     {"partial", partial}, {NULL, NULL}};
 
 sn_model_config tiny_config(const char *name) {
   sn_model_config c = {.family = SN_MODEL_LLAMA,

@@ -7,7 +7,7 @@
 enum { TINY_VOCAB = 29, TINY_LENGTH = 32 };
 
 /* Two layers of width 16: "gpt2", "llama" (grouped heads, tied), "mistral" (window of 3), "qwen2" (biases),
- * "qwen3" (norms of q and k, heads wider than the model), "partial" (half of each head rotated). */
+ * "qwen3" (norms of q and k, heads wider than the model), "gemma3" (all its own, one layer slides), "partial" (half of each head rotated). */
 typedef struct tiny_family {
   const char *name;
   void (*configure)(sn_model_config *config);
