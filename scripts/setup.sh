@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing, for the groups named: build (default), test, dev, fuzz, long.
+# Installs what is missing, for the groups named: build (default), test, dev, fuzz, long, vulkan.
 # Does nothing, at once, when nothing is missing. Only Debian and Ubuntu are served; elsewhere it
 # says what to install.
 set -eu
@@ -31,6 +31,16 @@ need_clang_runtime() {
   fi
 }
 
+# need_file PACKAGE FILE...: the package is missing unless one of the files exists.
+need_file() {
+  local package=$1 file
+  shift
+  for file in "$@"; do
+    if [ -e "$file" ]; then return; fi
+  done
+  missing+=("$package")
+}
+
 for group in "${@:-build}"; do
   case $group in
     build)
@@ -59,8 +69,15 @@ for group in "${@:-build}"; do
       need debootstrap debootstrap
       need git git
       ;;
+    vulkan) # the software driver and what checks shaders; tests that need them are skipped without
+      need_file libvulkan1 /usr/lib/*/libvulkan.so.1 /usr/lib/libvulkan.so.1
+      need_file mesa-vulkan-drivers /usr/share/vulkan/icd.d/lvp_icd*.json
+      need_file vulkan-validationlayers \
+        /usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json
+      need spirv-tools spirv-val
+      ;;
     *)
-      echo "setup: unknown group '$group' (build, test, dev, fuzz, long)" >&2
+      echo "setup: unknown group '$group' (build, test, dev, fuzz, long, vulkan)" >&2
       exit 2
       ;;
   esac
