@@ -23,6 +23,13 @@ extern "C" {
 
 typedef struct sn_session sn_session;
 
+/* One step as it ran; times are seconds of one clock. */
+typedef struct sn_span {
+  int step; /* sn_session_step tells what it is */
+  int thread;
+  double begin_s, end_s;
+} sn_span;
+
 typedef struct sn_session_options {
   /* "auto" or a name that sn_device_name lists; NULL is "auto". */
   const char *device;
@@ -34,6 +41,18 @@ typedef struct sn_session_options {
   sn_store *local;
   /* Called while a run goes on; it must not use the session or its stores. */
   sn_progress progress;
+  int threads; /* 0: as many as are good */
+  /* What the compiler may do. fast_math allows rewrites that are wrong for infinities, NaN and cancellation (x - x = 0,
+   * x / x = 1, 0 * x = 0); without it results stay within rounding of the graph as written. The other two are for finding
+   * out what is at fault. */
+  bool fast_math, no_optimizer, no_fusion;
+  /* A folder where plans are kept for the next time, or NULL. Files in it are checked and proved like fresh plans, so what
+   * is in them can cost time but not change a result. */
+  const char *plan_cache;
+  /* Called for each step that ran, at the latest when the run ends; NULL: steps are not timed. It must not use the session
+   * or its stores. */
+  void (*span)(void *user, const sn_span *span);
+  void *span_user;
 } sn_session_options;
 
 SN_MUST_USE SN_API sn_status sn_session_create(const sn_graph *graph, sn_store *store,
@@ -63,6 +82,32 @@ SN_MUST_USE SN_API sn_status sn_session_read_at(sn_session *session, int output,
 /* Type of an output in that run, in numbers. */
 SN_MUST_USE SN_API sn_status sn_session_output_type(sn_session *session, int output,
                                                     sn_type *out_type);
+
+/* --- what a session is made of and has done; zeros where it runs on the reference --- */
+
+typedef struct sn_session_stats {
+  int64_t compiles, prepares, runs;  /* since it was made; good runs only */
+  int64_t steps, launches, barriers; /* of one run, prepare aside */
+  int64_t prepare_steps; /* first steps of the plan, run when a state that they read has changed */
+  int64_t arena_bytes, prepare_bytes; /* beside states, inputs and outputs */
+  double compile_s;
+  bool from_cache; /* the plan was found in plan_cache */
+} sn_session_stats;
+
+SN_API sn_session_stats sn_session_get_stats(const sn_session *session);
+
+/* A step of the plan; strings live as long as the session (or what else it came from). */
+typedef struct sn_step {
+  const char *name;      /* where in the model and which ops */
+  const char *archetype; /* "matmul", "row", … */
+  const char *phase;     /* "prepare", "main" or "commit" */
+  int parts, launches;
+  bool barrier;        /* waits for what came before */
+  double flops, bytes; /* at the symbols' maxima */
+} sn_step;
+
+/* Steps in order, those of prepare first; SN_ERR_NOT_FOUND beyond the last. */
+SN_MUST_USE SN_API sn_status sn_session_step(sn_session *session, int index, sn_step *out_step);
 
 /* Devices of this build on this machine, the one that "auto" chooses first; NULL beyond the last. */
 SN_API const char *sn_device_name(int index);

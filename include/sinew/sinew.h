@@ -5,6 +5,7 @@
 #include <sinew/base.h>
 #include <sinew/compose.h>
 #include <sinew/graph.h>
+#include <sinew/inspect.h>
 #include <sinew/json.h>
 #include <sinew/model.h>
 #include <sinew/ops.h>

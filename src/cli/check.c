@@ -95,7 +95,7 @@ static sn_status open_model(check *c) {
   if (config.family != SN_MODEL_LLAMA || config.file_dtype == SN_F32)
     return SN_OK;
   printf("note: rotary frequencies are rounded to %s\n", sn_dtype_name(config.file_dtype));
-  config.rope.rounding = config.file_dtype;
+  config.rope.rounding = config.rope_sliding.rounding = config.file_dtype;
   sn_model_destroy(c->model);
   return sn_model_create(c->ctx, &config, &c->model);
 }

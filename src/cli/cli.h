@@ -28,7 +28,8 @@ typedef struct cli_command {
   int (*run)(const struct cli_command *self, int argc, char **argv);
 } cli_command;
 
-extern const cli_command cli_help, cli_devices, cli_demo, cli_generate, cli_check, cli_workload;
+extern const cli_command cli_help, cli_devices, cli_demo, cli_generate, cli_check, cli_workload,
+    cli_inspect, cli_bench;
 /* How the command was called: what hints for the next command begin with. */
 extern const char *cli_program;
 /* All commands, NULL at the end. */

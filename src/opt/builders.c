@@ -95,6 +95,44 @@ static bool a_within_b(const rule_match *m, void *attrs) {
   return true;
 }
 
+/* The slice a of a result, of a value that the result broadcasts or multiplies: `axis` is that value's. */
+static bool cut(const rule_match *m, void *attrs, int axis) {
+  const attrs_slice *a = MATCH_ATTRS(m, 'a', slice);
+  attrs_slice *s = attrs;
+  s->axis = axis;
+  s->start = a->start;
+  s->stop = a->stop;
+  s->step = a->step;
+  return axis >= 0;
+}
+static bool a_on(const rule_match *m, char letter, void *attrs) {
+  int rank = match_argument(m, 'a', 0)->shape.rank;
+  int axis = resolve_axis(MATCH_ATTRS(m, 'a', slice)->axis, rank);
+  return cut(m, attrs, axis - (rank - match_type(m, letter)->shape.rank));
+}
+static bool a_on_x(const rule_match *m, void *attrs) { return a_on(m, 'x', attrs); }
+static bool a_on_y(const rule_match *m, void *attrs) { return a_on(m, 'y', attrs); }
+static bool a_on_rows(const rule_match *m, void *attrs) {
+  return cut(m, attrs,
+             match_type(m, 'x')->shape.rank - (MATCH_ATTRS(m, 'm', matmul)->trans_a ? 1 : 2));
+}
+static bool a_on_columns(const rule_match *m, void *attrs) {
+  return cut(m, attrs,
+             match_type(m, 'y')->shape.rank - (MATCH_ATTRS(m, 'm', matmul)->trans_b ? 2 : 1));
+}
+
+/* a but for the last two axes, which it leaves in the other order. */
+static bool a_unswapped(const rule_match *m, void *attrs) {
+  const sn_ints *a = &MATCH_ATTRS(m, 'a', transpose)->perm;
+  sn_ints *perm = &((attrs_transpose *)attrs)->perm;
+  perm->n = a->n;
+  for (int d = 0; d < a->n; d++)
+    perm->v[d] = a->v[d];
+  perm->v[a->n - 1] = a->v[a->n - 2];
+  perm->v[a->n - 2] = a->v[a->n - 1];
+  return true;
+}
+
 static bool flags(void *attrs, bool trans_a, bool trans_b) {
   attrs_matmul *a = attrs;
   a->trans_a = trans_a;
@@ -128,17 +166,54 @@ static bool mean_of_rows(const rule_match *m, void *attrs) {
   return true;
 }
 
+/* No label is this one: those that are read must lie in 0 … C-1. */
+enum { NO_LABEL = -1 };
+static bool labels(void *attrs, double smoothing, sn_reduction reduction) {
+  attrs_cross_entropy *a = attrs;
+  a->ignore_index = NO_LABEL;
+  a->smoothing = smoothing;
+  a->reduction = reduction;
+  return true;
+}
+static bool mean_of_labels(const rule_match *m, void *attrs) {
+  (void)m;
+  return labels(attrs, 0, SN_REDUCTION_MEAN);
+}
+static bool labels_of_d(const rule_match *m, void *attrs) {
+  const attrs_cross_entropy_dist *d = MATCH_ATTRS(m, 'd', cross_entropy_dist);
+  return labels(attrs, d->smoothing, d->reduction);
+}
+/* The shape of x without its last axis. */
+static bool rows_alone(const rule_match *m, void *attrs) {
+  const sn_shape *x = &match_type(m, 'x')->shape;
+  attrs_reshape *a = attrs;
+  a->shape.rank = x->rank - 1;
+  memcpy(a->shape.dim, x->dim, (size_t)a->shape.rank * sizeof x->dim[0]);
+  return true;
+}
+
+/* c tanh(b x) = cap tanh(b c x / cap) */
+static bool cap_of_c(const rule_match *m, void *attrs) {
+  ((attrs_softcap *)attrs)->cap = MATCH_ATTRS(m, 'c', affine)->mul;
+  return true;
+}
+static bool slope_at_zero(const rule_match *m, void *attrs) {
+  return affine(attrs, MATCH_ATTRS(m, 'b', affine)->mul * MATCH_ATTRS(m, 'c', affine)->mul, 0);
+}
+
 _Static_assert(sizeof(attrs_rms_norm) == sizeof(attrs_layer_norm), "one builder for both");
 static bool rows_of_b(const rule_match *m, void *attrs) {
-  const sn_ints *axes = &MATCH_ATTRS(m, 'b', mean)->axes;
+  const sn_ints *axes = &MATCH_ATTRS(m, 'b', mean)->axes; /* var has them first too */
+  const enode *eps = match_node(m, 'a');
   attrs_rms_norm *a = attrs;
   a->axes = axes->n ? axes->n : match_type(m, 'x')->shape.rank;
-  a->eps = MATCH_ATTRS(m, 'a', affine)->add;
+  a->eps = eps ? ((const attrs_affine *)eps->attrs)->add : 0;
   return true;
 }
 
 /* clang-format off */
 #define ROW(name) {#name, name}
+#define FROM(name) {#name, build_##name} /* attention.c */
 static const struct {
   const char *name;
   rule_builder build;
@@ -146,7 +221,10 @@ static const struct {
     ROW(times_z), ROW(over_z), ROW(plus_z), ROW(minus_z), ROW(z_minus), ROW(minus_one), ROW(twice),
     ROW(composed), ROW(zeros), ROW(ones), ROW(like_start), ROW(perm_a_after_b), ROW(a_within_b),
     ROW(flip_a), ROW(flip_b), ROW(swapped), ROW(axis_of_a), ROW(mean_of_rows), ROW(rows_of_b),
-    ROW(rows_of_x), ROW(rows_of_y), ROW(other_keepdims),
+    ROW(rows_of_x), ROW(rows_of_y), ROW(other_keepdims), ROW(a_on_x), ROW(a_on_y), ROW(a_on_rows),
+    ROW(a_on_columns), ROW(a_unswapped), ROW(mean_of_labels), ROW(labels_of_d), ROW(rows_alone),
+    ROW(cap_of_c), ROW(slope_at_zero), FROM(of_parts), FROM(one_head_q), FROM(one_head_k),
+    FROM(one_head_v), FROM(one_head_c), FROM(one_head_b), FROM(causal_by_c), FROM(causal_by_b),
 };
 /* clang-format on */
 

@@ -55,6 +55,17 @@ bool when_a_is_identity(const rule_match *m) {
   const attrs_affine *a = MATCH_ATTRS(m, 'a', affine);
   return a->mul == 1 && a->add == 0;
 }
+bool when_a_is_minus_one(const rule_match *m) {
+  const attrs_affine *a = MATCH_ATTRS(m, 'a', affine);
+  return a->mul == -1 && a->add == 0;
+}
+bool when_a_is_one_and_one(const rule_match *m) { return affine_is(m, 'a', 1, 1); }
+bool when_p_is_two(const rule_match *m) { return MATCH_ATTRS(m, 'p', powf)->exponent == 2; }
+bool when_b_and_c_are_softcap(const rule_match *m) {
+  const attrs_affine *b = MATCH_ATTRS(m, 'b', affine), *c = MATCH_ATTRS(m, 'c', affine);
+  return b->add == 0 && c->add == 0 && c->mul > 0 && b->mul != 0 &&
+         match_type(m, 'x')->dtype == SN_F32;
+}
 /* The constants must not cancel: (x + 1e8) - 1e8 has lost bits that x has not. */
 bool when_a_after_b_keeps_bits(const rule_match *m) {
   const attrs_affine *a = MATCH_ATTRS(m, 'a', affine), *b = MATCH_ATTRS(m, 'b', affine);
@@ -159,7 +170,114 @@ bool when_rows_of_s_are_averaged(const rule_match *m) {
          resolve_axis(MATCH_ATTRS(m, 's', log_softmax)->axis, x->rank) == rows;
 }
 
+/* sum / n is mean; n must be a number. */
+bool when_a_divides_by_count(const rule_match *m) {
+  const attrs_affine *a = MATCH_ATTRS(m, 'a', affine);
+  const sn_type *x = match_type(m, 'x');
+  unsigned mask = reduced(&MATCH_ATTRS(m, 'b', sum)->axes, x->shape.rank);
+  double n = 1;
+  for (int d = 0; d < x->shape.rank; d++)
+    if (mask >> d & 1) {
+      if (!dim_is_number(x->shape.dim[d]))
+        return false;
+      n *= (double)x->shape.dim[d];
+    }
+  return x->dtype == SN_F32 && a->add == 0 && fabs(a->mul * n - 1) <= 1e-7;
+}
+
+/* All of `mean` over one number a row: its argument is [..] or [.., 1]. */
+static bool averages_rows(const rule_match *m, char letter, const sn_shape *x) {
+  const attrs_mean *a = MATCH_ATTRS(m, letter, mean);
+  const sn_shape *each = &match_argument(m, letter, 0)->shape;
+  sn_dim rows = 1, got = 1;
+  for (int d = 0; d < x->rank - 1; d++)
+    rows = sn_dim_mul(m->e->dims, rows, x->dim[d]);
+  for (int d = 0; d < each->rank; d++)
+    got = sn_dim_mul(m->e->dims, got, each->dim[d]);
+  if (m->e->dims->status != SN_OK)
+    return egraph_forgive(m->e);
+  return !a->keepdims && rows == got && x->rank >= 1 &&
+         reduced(&a->axes, each->rank) == (1u << each->rank) - 1;
+}
+/* One entry of the last axis of x for each row. */
+static bool gathers_labels(const rule_match *m, const sn_shape *x) {
+  const sn_shape *i = &match_type(m, 'i')->shape;
+  return x->rank >= 1 && i->dim[x->rank - 1] == 1 &&
+         resolve_axis(MATCH_ATTRS(m, 'g', gather_along)->axis, x->rank) == x->rank - 1;
+}
+bool when_rows_of_g_are_averaged(const rule_match *m) {
+  const sn_shape *x = &match_type(m, 'x')->shape;
+  return gathers_labels(m, x) && averages_rows(m, 'a', x) &&
+         resolve_axis(MATCH_ATTRS(m, 's', log_softmax)->axis, x->rank) == x->rank - 1;
+}
+bool when_rows_of_l_are_averaged(const rule_match *m) {
+  const sn_shape *x = &match_type(m, 'x')->shape;
+  return gathers_labels(m, x) && averages_rows(m, 'a', x) &&
+         reduced(&MATCH_ATTRS(m, 'l', logsumexp)->axes, x->rank) == 1u << (x->rank - 1);
+}
+bool when_h_is_of_labels(const rule_match *m) {
+  const sn_shape *x = &match_type(m, 'x')->shape;
+  return x->rank >= 1 && MATCH_ATTRS(m, 'h', one_hot)->n == x->dim[x->rank - 1];
+}
+
+/* --- slices --- */
+typedef struct cut {
+  int axis, rank; /* of what is sliced */
+  sn_dim size;
+} cut;
+static cut cut_of_a(const rule_match *m) {
+  const sn_shape *whole = &match_argument(m, 'a', 0)->shape;
+  int axis = resolve_axis(MATCH_ATTRS(m, 'a', slice)->axis, whole->rank);
+  return (cut){axis, whole->rank, whole->dim[axis]};
+}
+bool when_a_cuts_rows(const rule_match *m) {
+  cut c = cut_of_a(m);
+  return c.axis == c.rank - 2 && match_type(m, 'x')->shape.rank >= 2;
+}
+/* The columns of a product that nothing else reads: parts of one product stay one product. */
+bool when_a_cuts_columns(const rule_match *m) {
+  cut c = cut_of_a(m);
+  int readers = 0;
+  const eclass *product = egraph_class(m->e, match_node(m, 'a')->in[0]);
+  for (const parent_link *p = product->parents; p; p = p->next)
+    readers += !p->node->dead && p->node->op == OP_slice;
+  return c.axis == c.rank - 1 && match_type(m, 'y')->shape.rank >= 2 && readers == 1;
+}
+/* Whether an argument of a broadcast op has the axis in full, or not at all. */
+static bool has_axis(const rule_match *m, char letter, cut c) {
+  const sn_shape *x = &match_type(m, letter)->shape;
+  int axis = c.axis - (c.rank - x->rank);
+  return axis >= 0 && x->dim[axis] == c.size;
+}
+static bool lacks_axis(const rule_match *m, char letter, cut c) {
+  const sn_shape *x = &match_type(m, letter)->shape;
+  int axis = c.axis - (c.rank - x->rank);
+  return axis < 0 || (x->dim[axis] == 1 && c.size != 1);
+}
+bool when_a_cuts_both(const rule_match *m) {
+  cut c = cut_of_a(m);
+  return has_axis(m, 'x', c) && has_axis(m, 'y', c);
+}
+bool when_a_cuts_x(const rule_match *m) {
+  cut c = cut_of_a(m);
+  return has_axis(m, 'x', c) && lacks_axis(m, 'y', c);
+}
+bool when_a_cuts_y(const rule_match *m) {
+  cut c = cut_of_a(m);
+  return lacks_axis(m, 'x', c) && has_axis(m, 'y', c);
+}
+_Static_assert(offsetof(attrs_rms_norm, axes) == offsetof(attrs_layer_norm, axes), "read alike");
+bool when_a_cuts_before_norm(const rule_match *m) {
+  cut c = cut_of_a(m);
+  return c.axis < c.rank - (int)MATCH_ATTRS(m, 'n', rms_norm)->axes;
+}
+
 /* --- matmul --- */
+/* The last axis of y becomes the last but one, and more moves than these two. */
+bool when_a_brings_last_before(const rule_match *m) {
+  const sn_ints *perm = &MATCH_ATTRS(m, 'a', transpose)->perm;
+  return perm->n >= 3 && perm->v[perm->n - 2] == perm->n - 1 && !when_a_swaps_last(m);
+}
 bool when_a_swaps_last(const rule_match *m) {
   const sn_ints *perm = &MATCH_ATTRS(m, 'a', transpose)->perm;
   for (int d = 0; d < perm->n - 2; d++)
@@ -225,14 +343,23 @@ static bool last_axes(const rule_match *m, char letter) {
   unsigned mask = reduced(&a->axes, rank), n = (unsigned)(a->axes.n ? a->axes.n : rank);
   return a->keepdims && n > 0 && mask == ((1u << n) - 1) << ((unsigned)rank - n);
 }
-bool when_a_and_b_are_norm(const rule_match *m) {
-  const attrs_affine *a = MATCH_ATTRS(m, 'a', affine);
-  return a->mul == 1 && a->add >= 0 && isfinite(a->add) && last_axes(m, 'b');
+/* Without an affine eps is 0. */
+static bool is_eps(const rule_match *m, char letter) {
+  const enode *n = match_node(m, letter);
+  const attrs_affine *a = n ? n->attrs : NULL;
+  return !a || (a->mul == 1 && a->add >= 0 && isfinite(a->add));
 }
+bool when_a_and_b_are_norm(const rule_match *m) { return is_eps(m, 'a') && last_axes(m, 'b'); }
 bool when_a_and_b_c_d_are_norm(const rule_match *m) {
   const sn_ints *b = &MATCH_ATTRS(m, 'b', mean)->axes, *c = &MATCH_ATTRS(m, 'c', mean)->axes,
                 *d = &MATCH_ATTRS(m, 'd', mean)->axes;
   int rank = match_type(m, 'x')->shape.rank;
   return when_a_and_b_are_norm(m) && last_axes(m, 'c') && last_axes(m, 'd') &&
          reduced(b, rank) == reduced(c, rank) && reduced(b, rank) == reduced(d, rank);
+}
+bool when_a_b_c_are_var_norm(const rule_match *m) {
+  const attrs_var *b = MATCH_ATTRS(m, 'b', var);
+  int rank = match_type(m, 'x')->shape.rank;
+  return is_eps(m, 'a') && b->correction == 0 && b->keepdims && last_axes(m, 'c') &&
+         reduced(&b->axes, rank) == reduced(&MATCH_ATTRS(m, 'c', mean)->axes, rank);
 }

@@ -61,7 +61,7 @@ static void mark_prepared(tally *t) {
   }
 }
 
-static void count_reads(tally *t) {
+static void count_reads(tally *t, const sn_value *keep, int n_keep) {
   const sn_graph *g = t->g;
   for (uint32_t i = 0; i < g->n_nodes; i++)
     for (int k = 0; t->live[i] && k < g->nodes[i].n_in; k++) {
@@ -75,6 +75,8 @@ static void count_reads(tally *t) {
     t->pinned[g->outputs[i].value.id] = true;
   for (int i = 0; i < g->n_assigns; i++)
     t->pinned[g->assigns[i].value.id] = true;
+  for (int i = 0; i < n_keep; i++)
+    t->pinned[keep[i].id] = true;
 }
 
 static double node_time(const tally *t, const opt_target *target, const node *n) {
@@ -104,6 +106,11 @@ static double node_time(const tally *t, const opt_target *target, const node *n)
 }
 
 sn_status opt_graph_cost(const sn_graph *g, const opt_target *target, double *out_s) {
+  return opt_kept_cost(g, target, NULL, 0, out_s);
+}
+
+sn_status opt_kept_cost(const sn_graph *g, const opt_target *target, const sn_value *keep,
+                        int n_keep, double *out_s) {
   arena memory;
   opt_target filled = cost_target(target);
   tally t = {.g = g};
@@ -118,8 +125,8 @@ sn_status opt_graph_cost(const sn_graph *g, const opt_target *target, double *ou
     for (int i = 0; i < g->n_assigns; i++)
       t.prepared[g->assigns[i].state.id] = true; /* read by mark_prepared: assigned */
     mark_prepared(&t);
-    graph_mark_live(g, t.live);
-    count_reads(&t);
+    opt_mark_live(g, keep, n_keep, t.live);
+    count_reads(&t, keep, n_keep);
     for (uint32_t i = 0; i < g->n_nodes; i++)
       if (t.live[i])
         *out_s += node_time(&t, &filled, &g->nodes[i]);

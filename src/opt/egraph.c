@@ -126,19 +126,27 @@ static void grow_buckets(egraph *e) {
       link_node(e, e->nodes[i]);
 }
 
+bool egraph_infer_all(egraph *e, int op, const class_id *in, int n_in, const void *attrs,
+                      sn_type *out) {
+  sn_type types[MAX_INPUTS] = {0};
+  const op_desc *d = &e->table->ops[op];
+  if (n_in > MAX_INPUTS)
+    return false;
+  for (int i = 0; i < n_in; i++)
+    types[i] = in[i] ? egraph_class(e, in[i])->type : (sn_type){0};
+  infer_ctx c = {e->dims, d, attrs, n_in, types, out};
+  bool ok = d->impl->infer(&c) == SN_OK && e->dims->status == SN_OK;
+  return ok || egraph_forgive(e);
+}
+
 /* The result's type from the op; false when the arguments do not fit, which is no error here. */
 bool egraph_infer(egraph *e, int op, const class_id *in, int n_in, const void *attrs,
                   sn_type *out) {
-  sn_type types[MAX_INPUTS] = {0}, results[MAX_RESULTS] = {0};
-  const op_desc *d = &e->table->ops[op];
-  if (n_in > MAX_INPUTS || d->n_results != 1)
+  sn_type results[MAX_RESULTS] = {0};
+  if (e->table->ops[op].n_results != 1 || !egraph_infer_all(e, op, in, n_in, attrs, results))
     return false;
-  for (int i = 0; i < n_in; i++)
-    types[i] = in[i] ? e->classes[in[i]]->type : (sn_type){0};
-  infer_ctx c = {e->dims, d, attrs, n_in, types, results};
-  bool ok = d->impl->infer(&c) == SN_OK && e->dims->status == SN_OK;
   *out = results[0];
-  return ok || egraph_forgive(e);
+  return true;
 }
 
 bool egraph_forgive(egraph *e) {
@@ -241,6 +249,24 @@ class_id egraph_add(egraph *e, int op, const class_id *in, int n_in, const void 
   if (!type && !egraph_infer(e, op, canonical, n_in, attrs, &inferred))
     return 0;
   return insert(e, op, canonical, n_in, attrs, type ? type : &inferred, copy, hash);
+}
+
+class_id egraph_add_tuple(egraph *e, int op, const class_id *in, int n_in, const void *attrs,
+                          const sn_type *results) {
+  static const sn_type several = {0};
+  uint32_t before = e->n_nodes;
+  class_id c = egraph_add(e, op, in, n_in, attrs, &several, true);
+  if (c && e->n_nodes > before)
+    for (int i = 0; i < e->table->ops[op].n_results; i++)
+      e->classes[c]->bytes += type_bytes(e->dims, &results[i]);
+  return c;
+}
+
+class_id egraph_add_first(egraph *e, int op, const class_id *in, int n_in, const void *attrs,
+                          const sn_type *results) {
+  static const int64_t first = 0;
+  class_id c = egraph_add_tuple(e, op, in, n_in, attrs, results);
+  return c ? egraph_add(e, OP_PROJECT, &c, 1, &first, &results[0], true) : 0;
 }
 
 class_id egraph_uniform(egraph *e, const sn_type *type, double value) {

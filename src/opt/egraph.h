@@ -97,6 +97,16 @@ void egraph_touch(egraph *e, class_id c);
 /* The type that a node would have; false when its arguments do not fit, which is no error. in: canonical. */
 bool egraph_infer(egraph *e, int op, const class_id *in, int n_in, const void *attrs, sn_type *out);
 
+/* The same for all results of an op, at most MAX_RESULTS. */
+bool egraph_infer_all(egraph *e, int op, const class_id *in, int n_in, const void *attrs,
+                      sn_type *out);
+/* A node of several results, whose types these are, as a class of its own; and the class of its first result.
+ * Attributes are copied. */
+class_id egraph_add_tuple(egraph *e, int op, const class_id *in, int n_in, const void *attrs,
+                          const sn_type *results);
+class_id egraph_add_first(egraph *e, int op, const class_id *in, int n_in, const void *attrs,
+                          const sn_type *results);
+
 /* Takes back an error of the graph that lends its dims, unless memory ran out. Always false. */
 bool egraph_forgive(egraph *e);
 

@@ -30,17 +30,18 @@ typedef struct run {
   extraction x;
   bool *live;
   class_id *of;
+  sn_value *to;   /* where each value of the input went */
+  sn_value *kept; /* where those to keep went */
 } run;
 
-static void mark_live(const run *r) {
-  const sn_graph *g = r->in;
-  graph_mark_live(g, r->live);
-  for (int i = 0; i < r->o.n_keep; i++)
-    r->live[g->values[r->o.keep[i].id].node] = true;
-  for (uint32_t i = r->o.n_keep ? g->n_nodes : 0; i-- > 0;)
-    for (int k = 0; r->live[i] && k < g->nodes[i].n_in; k++)
+void opt_mark_live(const sn_graph *g, const sn_value *keep, int n_keep, bool *live) {
+  graph_mark_live(g, live);
+  for (int i = 0; i < n_keep; i++)
+    live[g->values[keep[i].id].node] = true;
+  for (uint32_t i = n_keep ? g->n_nodes : 0; i-- > 0;)
+    for (int k = 0; live[i] && k < g->nodes[i].n_in; k++)
       if (g->nodes[i].in[k].id)
-        r->live[g->values[g->nodes[i].in[k].id].node] = true;
+        live[g->values[g->nodes[i].in[k].id].node] = true;
 }
 
 static sn_status build(run *r) {
@@ -48,9 +49,11 @@ static sn_status build(run *r) {
   double start = now();
   r->live = arena_array(&r->e.memory, g->n_nodes, sizeof *r->live);
   r->of = arena_array(&r->e.memory, g->n_values, sizeof *r->of);
-  if (!r->live || !r->of)
+  r->to = arena_array(&r->e.memory, g->n_values, sizeof *r->to);
+  r->kept = arena_array(&r->e.memory, (size_t)r->o.n_keep + 1, sizeof *r->kept);
+  if (!r->live || !r->of || !r->to || !r->kept)
     return SN_ERR_NO_MEMORY;
-  mark_live(r);
+  opt_mark_live(g, r->o.keep, r->o.n_keep, r->live);
   for (uint32_t i = 0; i < g->n_nodes; i++)
     r->report->nodes_before += r->live[i];
   SN_TRY(rule_set_init(&r->rules, g->ctx, &r->e.memory, g->table, &r->o, -1));
@@ -84,20 +87,28 @@ static sn_status fresh_graph(const sn_graph *like, sn_graph **out) {
   return SN_ERR_NO_MEMORY;
 }
 
+/* What the result costs, with the values that are kept. */
+static sn_status cost_after(run *r) {
+  for (int i = 0; i < r->o.n_keep; i++)
+    r->kept[i] = r->to[r->o.keep[i].id];
+  return opt_kept_cost(r->out, &r->o.target, r->kept, r->o.n_keep, &r->report->cost_after);
+}
+
 static sn_status keep_input(run *r) {
   sn_graph_destroy(r->out);
   r->out = NULL;
   r->report->kept_input = true;
   SN_TRY(fresh_graph(r->in, &r->out));
-  SN_TRY(opt_copy(r->in, r->live, r->out, r->o.out_values));
-  return opt_graph_cost(r->out, &r->o.target, &r->report->cost_after);
+  SN_TRY(opt_copy(r->in, r->live, r->out, r->to));
+  return cost_after(r);
 }
 
-static sn_status count_live(const sn_graph *g, int64_t *out_n) {
+static sn_status count_live(run *r, int64_t *out_n) {
+  const sn_graph *g = r->out;
   bool *live = mem_array(g->ctx, g->n_nodes, sizeof *live);
   if (!live)
     return SN_ERR_NO_MEMORY;
-  graph_mark_live(g, live);
+  opt_mark_live(g, r->kept, r->o.n_keep, live);
   for (uint32_t i = 0; i < g->n_nodes; i++)
     *out_n += live[i];
   mem_free(g->ctx, live, g->n_nodes * sizeof *live);
@@ -108,12 +119,14 @@ static sn_status extract(run *r) {
   double start = now();
   SN_TRY(extract_start(&r->x, &r->e, r->of, &r->o));
   SN_TRY(extract_improve(&r->x));
-  SN_TRY(opt_emit(&r->x, r->of, r->out, r->o.out_values));
-  SN_TRY(opt_graph_cost(r->in, &r->o.target, &r->report->cost_before));
-  SN_TRY(opt_graph_cost(r->out, &r->o.target, &r->report->cost_after));
+  SN_TRY(opt_emit(&r->x, r->of, r->out, r->to));
+  SN_TRY(opt_kept_cost(r->in, &r->o.target, r->o.keep, r->o.n_keep, &r->report->cost_before));
+  SN_TRY(cost_after(r));
   if (r->report->cost_after > r->report->cost_before)
     SN_TRY(keep_input(r));
-  SN_TRY(count_live(r->out, &r->report->nodes_after));
+  SN_TRY(count_live(r, &r->report->nodes_after));
+  if (r->o.out_values)
+    memcpy(r->o.out_values, r->to, r->in->n_values * sizeof *r->to);
   r->report->extract_s = now() - start;
   return SN_OK;
 }

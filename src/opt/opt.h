@@ -10,7 +10,8 @@
  * nodes (inputs and states come first).
  *
  * What the options allow. By default every result stays within rounding of the unoptimised graph: sums and
- * products may be reordered and factored, scales folded, composites recognised. fast_math adds what is
+ * products may be reordered and factored, scales folded, composites recognised. A row that attention written out makes NaN
+ * because it sees no key is 0, as the op has it; scores below -1e9 are taken as hidden. fast_math adds what is
  * wrong for infinities, NaN and cancellation: x - x = 0, x / x = 1, 0 * x = 0, (a + b) - b = a. The sign of a
  * zero is kept by neither.
  *
@@ -43,7 +44,7 @@ typedef struct opt_options {
 
 typedef enum opt_stop { OPT_FIXPOINT, OPT_NODE_BUDGET, OPT_MATCH_BUDGET } opt_stop;
 
-enum { OPT_MAX_RULES = 128 };
+enum { OPT_MAX_RULES = 192 };
 
 typedef struct opt_report {
   int64_t nodes_before, nodes_after; /* live ones */
@@ -69,5 +70,10 @@ sn_status opt_recognise(const sn_graph *in, const opt_options *options, sn_graph
                         opt_report *report) SN_MUST_USE;
 /* Seconds that the live part of a graph takes on a target, by the optimiser's model. */
 sn_status opt_graph_cost(const sn_graph *g, const opt_target *target, double *out_s) SN_MUST_USE;
+/* The same where these values are needed too. */
+sn_status opt_kept_cost(const sn_graph *g, const opt_target *target, const sn_value *keep,
+                        int n_keep, double *out_s) SN_MUST_USE;
+/* live[i] becomes true for each node that outputs, assigns and these values need. */
+void opt_mark_live(const sn_graph *g, const sn_value *keep, int n_keep, bool *live);
 
 #endif

@@ -86,6 +86,16 @@ static void read_op(reader *r, pattern_node *n) {
   }
 }
 
+/* What stands for a node that is passed over: its one inner node, or its first argument. The others are values,
+ * which then are left out. */
+static void find_body(reader *r, pattern_node *n) {
+  int inner = 0;
+  for (int i = 0; i < n->n_args; i++)
+    if (r->p->node[n->arg[i]].kind != PATTERN_VAR && inner++ == 0)
+      n->body = i;
+  r->bad = r->bad || (n->optional && (inner > 1 || n->n_args == 0 || !n->letter));
+}
+
 static int read_node(reader *r, int parent, int slot) {
   int index = r->p->n++;
   if (index >= PATTERN_NODES || r->bad) {
@@ -93,7 +103,7 @@ static int read_node(reader *r, int parent, int slot) {
     return 0;
   }
   pattern_node *n = &r->p->node[index];
-  *n = (pattern_node){.parent = parent, .slot = slot};
+  *n = (pattern_node){.parent = parent, .slot = slot, .optional = take(r, '~')};
   if (take(r, '?')) {
     n->letter = letter(r);
     return index;
@@ -113,6 +123,7 @@ static int read_node(reader *r, int parent, int slot) {
       n->arg[k] = read_node(r, index, k);
     }
   }
+  find_body(r, n);
   return index;
 }
 

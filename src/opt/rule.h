@@ -6,7 +6,7 @@
 #include "opt/opt.h"
 
 enum { RULE_FAST = 1, RULE_RECOGNISE = 2 };
-enum { PATTERN_NODES = 16, PATTERN_ARGS = 3, LETTERS = 26, ATTRS_ROOM = 512 };
+enum { PATTERN_NODES = 24, PATTERN_ARGS = 7, LETTERS = 26, ATTRS_ROOM = 512 };
 
 typedef struct rule_match rule_match;
 typedef bool (*rule_condition)(const rule_match *m);
@@ -26,7 +26,10 @@ typedef struct pattern_node {
   pattern_kind kind;
   int op;
   char letter; /* of a variable, or of a named node; 0: none */
+  bool
+      optional; /* a value may be left out; a node may be passed over, its body stands in its place */
   int parent, slot, n_args, arg[PATTERN_ARGS];
+  int body; /* slot of the argument that stands for a node that was passed over */
   rule_builder build;
 } pattern_node;
 
@@ -48,13 +51,17 @@ struct rule_match {
   const rule *r;
   class_id root;
   class_id value[LETTERS];     /* of ?x; 0: unbound, or none */
-  const enode *named[LETTERS]; /* of op:a */
+  const enode *named[LETTERS]; /* of op:a; NULL: unbound, or passed over */
   const enode *bound[PATTERN_NODES];
   bool swapped[PATTERN_NODES];
+  class_id passed[PATTERN_NODES]; /* the class where a node was passed over; 0: it was not */
 };
 
 static inline const enode *match_node(const rule_match *m, char letter) {
   return m->named[letter - 'a'];
+}
+static inline bool match_has(const rule_match *m, char letter) {
+  return m->value[letter - 'a'] != 0;
 }
 static inline eclass *match_class(const rule_match *m, char letter) {
   return egraph_class(m->e, m->value[letter - 'a']);
@@ -78,6 +85,16 @@ sn_status rule_compile(sn_ctx *ctx, const op_table *table, int i, rule *out) SN_
 int64_t rule_apply(egraph *e, const rule *r, int index, const enode *at, int64_t *hits);
 
 rule_builder rule_find_builder(const char *name, size_t length);
+
+/* Builders of attention.c. */
+bool build_of_parts(const rule_match *m, void *attrs);
+bool build_one_head_q(const rule_match *m, void *attrs);
+bool build_one_head_k(const rule_match *m, void *attrs);
+bool build_one_head_v(const rule_match *m, void *attrs);
+bool build_one_head_c(const rule_match *m, void *attrs);
+bool build_one_head_b(const rule_match *m, void *attrs);
+bool build_causal_by_c(const rule_match *m, void *attrs);
+bool build_causal_by_b(const rule_match *m, void *attrs);
 
 #define WHEN(name) bool when_##name(const rule_match *m);
 #include "opt/conditions.def"

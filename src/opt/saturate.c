@@ -26,6 +26,8 @@ static void mark_levels(rule_set *s, const pattern *p, int k, int level) {
       s->levels[op] = (uint16_t)(s->levels[op] | 1u << level);
   for (int i = 0; i < n->n_args; i++)
     mark_levels(s, p, n->arg[i], level + 1);
+  if (n->optional)
+    mark_levels(s, p, n->arg[n->body], level);
 }
 
 static sn_status index_rules(rule_set *s, arena *memory) {

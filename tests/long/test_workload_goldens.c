@@ -1,6 +1,8 @@
 /* The reference workloads against goldens that PyTorch computed in f64: loss, output and every gradient with
  * the `live` parameters, losses of training steps, and the loss with the `arena` parameters. Where the shared
- * file has less, tests/fixtures/workloads/ has the rest. Prints the errors; the tolerances stand below. */
+ * file has less, tests/fixtures/workloads/ has the rest. Prints the errors; the tolerances stand below.
+ *
+ * Runs on "cpu", or on the device that the environment's SINEW_TEST_DEVICE names ("ref": the reference, in hours). */
 #include "support/test.h"
 
 #include <math.h>
@@ -12,7 +14,10 @@
 static const double LOSS_TOLERANCE = 1e-5, ARENA_TOLERANCE = 1e-6; /* relative */
 static const double OUTPUT_TOLERANCE = 1e-4;                       /* of the output's rms */
 static const double GRADIENT_TOLERANCE = 1e-4;                     /* of the gradient's norm */
-static const double SEQUENCE_TOLERANCE = 1e-2;                     /* of the change since step 0 */
+/* ResNet-50's: a unit whose input is within rounding of 0 opens or closes with another order of sums, and what then passes
+ * or stops is a visible part of a gradient: errors jump from 1e-7 behind a ReLU to 1e-4 before it. */
+static const double RELU_GRADIENT_TOLERANCE = 5e-4;
+static const double SEQUENCE_TOLERANCE = 1e-2; /* of the change since step 0 */
 
 enum { MOST_PARAMS = 300 };
 
@@ -27,8 +32,13 @@ typedef struct stage {
   sn_value params[MOST_PARAMS]; /* those that are trained */
   int n;
   sn_session *session;
-  double started;
+  double started, made_s, run_s;
 } stage;
+
+static const char *device(void) {
+  const char *name = getenv("SINEW_TEST_DEVICE");
+  return name ? name : "cpu";
+}
 
 static double seconds(void) {
   struct timespec t;
@@ -169,6 +179,11 @@ static void gradient_name(const stage *s, int i, char *out, size_t size) {
   snprintf(out, size, "gradient of %s", sn_value_name(s->graph, s->params[i]));
 }
 
+static double gradient_tolerance(const stage *s) {
+  bool relu = s->workload == sn_workload_find("ResNet-50");
+  return relu ? RELU_GRADIENT_TOLERANCE : GRADIENT_TOLERANCE;
+}
+
 static void compare_gradients(stage *s) {
   const sn_json *grads = golden(s, "grads_f64");
   double worst_norm = 0, worst_sample = 0;
@@ -184,7 +199,7 @@ static void compare_gradients(stage *s) {
     double l2 = number(sn_json_get(expected, "l2")), error = fabs(norm_of(x, n) / l2 - 1);
     double first = worst_of(x, sn_json_get(expected, "first4")) / l2;
     double last = worst_of_last(x, n, sn_json_get(expected, "last4")) / l2;
-    check_error(name, fmax(error, fmax(first, last)), GRADIENT_TOLERANCE);
+    check_error(name, fmax(error, fmax(first, last)), gradient_tolerance(s));
     keep_worst(&worst_norm, error);
     keep_worst(&worst_sample, fmax(first, last));
     free(x);
@@ -192,11 +207,22 @@ static void compare_gradients(stage *s) {
   printf("; %d gradients: norms %.2g, samples %.2g", s->n, worst_norm, worst_sample);
 }
 
+/* A failed call is a failed check, with the message. */
+static bool went(const stage *s, sn_status status) {
+  return status == SN_OK || FAIL("%s", sn_ctx_message(s->ctx));
+}
+
 static bool run_once(stage *s) {
-  return CHECK(sn_graph_status(s->graph) == SN_OK) &&
-         CHECK(sn_session_create(s->graph, s->store, NULL, &s->session) == SN_OK) &&
-         CHECK(sn_workload_write(s->workload, s->graph, SN_WORKLOAD_FULL, s->session) == SN_OK) &&
-         CHECK(sn_session_run(s->session) == SN_OK);
+  sn_session_options o = {.device = device()};
+  double before = seconds();
+  if (!went(s, sn_graph_status(s->graph)) ||
+      !went(s, sn_session_create(s->graph, s->store, &o, &s->session)) ||
+      !went(s, sn_workload_write(s->workload, s->graph, SN_WORKLOAD_FULL, s->session)))
+    return false;
+  s->made_s = seconds() - before;
+  bool ok = went(s, sn_session_run(s->session));
+  s->run_s = seconds() - before - s->made_s;
+  return ok;
 }
 
 static bool add_gradients(stage *s) {
@@ -218,12 +244,13 @@ static void step(const sn_workload *w, sn_workload_init init) {
     sn_output(s.graph, "loss", s.values.loss);
     sn_output(s.graph, "output", s.values.output);
     if ((!live || add_gradients(&s)) && run_once(&s)) {
-      printf("%s, %s:", sn_workload_name(w), live ? "live" : "arena");
+      printf("%s, %s, %s:", sn_workload_name(w), live ? "live" : "arena", device());
       compare_loss(&s, live ? LOSS_TOLERANCE : ARENA_TOLERANCE);
       compare_output(&s, live ? OUTPUT_TOLERANCE : ARENA_TOLERANCE);
       if (live)
         compare_gradients(&s);
-      printf("; %.0f s\n", seconds() - s.started);
+      printf("; made in %.2f s, ran %.2f s, %.1f s in all\n", s.made_s, s.run_s,
+             seconds() - s.started);
     }
   }
   stage_end(&s);
@@ -250,9 +277,10 @@ TEST_WALK(arena_loss) {
 static void compare_sequence(stage *s, sn_trainer *t, const sn_json *losses) {
   double start = number(sn_json_at(losses, 0)), worst = 0;
   float first = NAN, loss = NAN;
+  double before = seconds();
   CHECK(sn_workload_write(s->workload, s->graph, SN_WORKLOAD_FULL, sn_trainer_session(t)) == SN_OK);
   for (size_t k = 0; k < sn_json_size(losses); k++) {
-    if (!CHECK(sn_trainer_step(t, &loss) == SN_OK))
+    if (!went(s, sn_trainer_step(t, &loss)))
       return;
     if (k == 0)
       first = loss;
@@ -262,8 +290,9 @@ static void compare_sequence(stage *s, sn_trainer *t, const sn_json *losses) {
   }
   check_error("loss at step 0", fabs((double)first / start - 1), LOSS_TOLERANCE);
   check_error("changes of the loss", worst, SEQUENCE_TOLERANCE);
-  printf("  loss %.6g to %.6g, worst change off by %.2g %%; %.0f s\n", (double)first, (double)loss,
-         100 * worst, seconds() - s->started);
+  printf("  loss %.6g to %.6g, worst change off by %.2g %%; %zu steps in %.1f s, %.1f s in all\n",
+         (double)first, (double)loss, 100 * worst, sn_json_size(losses), seconds() - before,
+         seconds() - s->started);
 }
 
 static void train(const sn_workload *w, sn_optimizer_kind kind, const char *rate_key,
@@ -272,15 +301,16 @@ static void train(const sn_workload *w, sn_optimizer_kind kind, const char *rate
   if (stage_start(&s, w, SN_WORKLOAD_LIVE)) {
     const sn_json *losses = golden(&s, losses_key);
     sn_trainer_options o = {.optimizer = {.kind = kind},
-                            .schedule = {.kind = SN_SCHEDULE_CONSTANT}};
+                            .schedule = {.kind = SN_SCHEDULE_CONSTANT},
+                            .device = device()};
     sn_param params[MOST_PARAMS] = {0};
     sn_trainer *t = NULL;
     for (int i = 0; i < s.n; i++)
       params[i].state = s.params[i];
     if (CHECK(losses)) {
       o.schedule.rate = number(golden(&s, rate_key));
-      printf("%s, %s:", sn_workload_name(w), losses_key);
-      if (CHECK(sn_trainer_create(s.graph, s.values.loss, params, s.n, s.store, &o, &t) == SN_OK))
+      printf("%s, %s, %s:", sn_workload_name(w), losses_key, device());
+      if (went(&s, sn_trainer_create(s.graph, s.values.loss, params, s.n, s.store, &o, &t)))
         compare_sequence(&s, t, losses);
     }
     sn_trainer_destroy(t);

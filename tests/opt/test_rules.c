@@ -12,7 +12,8 @@
 
 typedef struct proof {
   sn_ctx *ctx;
-  int index;
+  int index, which; /* of the goals: there may be several, by what was passed over */
+  bool more;
   rule_instance instance;
   sn_graph *start, *goal;
   egraph e;
@@ -22,17 +23,21 @@ typedef struct proof {
 } proof;
 
 /* The node that the rule put into the class of the start. There is none where the goal is a value or a node
- * that was there: then the first of the class is chosen already. */
+ * that was there: then the first of the class is chosen already. Of several results the rule replaces all. */
 static bool take_goal(proof *p, class_id root) {
   bool added = false;
-  for (enode *n = egraph_class(&p->e, root)->first; n; n = n->next)
-    added = added || n->rule == p->index + 1;
-  if (!added)
-    return true;
-  for (enode *n = egraph_class(&p->e, root)->first; n; n = n->next)
-    if (!n->dead && n->rule == p->index + 1 && extract_force(&p->x, n))
-      return true;
-  return FAIL("the goal cannot be taken");
+  if (p->x.choice[egraph_find(&p->e, root)]->op == OP_PROJECT)
+    root = p->x.choice[egraph_find(&p->e, root)]->in[0];
+  int at = 0;
+  for (enode *n = egraph_class(&p->e, root)->first; n; n = n->next) {
+    if (n->dead || n->rule != p->index + 1)
+      continue;
+    added = true;
+    p->more = p->more || at > p->which;
+    if (at++ == p->which && !extract_force(&p->x, n))
+      return FAIL("the goal cannot be taken");
+  }
+  return added ? CHECK(at > p->which) : true;
 }
 
 static bool prove(proof *p) {
@@ -76,14 +81,15 @@ static void compare(const proof *p) {
   sn_text_free(p->ctx, after);
 }
 
-static void check_rule(int index) {
-  proof p = {.index = index};
+/* Whether there are more goals. */
+static bool check_goal(int index, int k, int which) {
+  proof p = {.index = index, .which = which};
   if (!CHECK(sn_ctx_create(NULL, &p.ctx) == SN_OK))
-    return;
-  if (rule_instance_graph(p.ctx, rule_text(index), &p.instance, &p.start) != SN_OK) {
+    return false;
+  if (rule_instance_graph(p.ctx, rule_text(index), k, &p.instance, &p.start) != SN_OK) {
     FAIL("%s", sn_ctx_message(p.ctx));
     sn_ctx_destroy(p.ctx);
-    return;
+    return false;
   }
   if (CHECK(graph_create(p.ctx, p.start->table, &p.goal) == SN_OK) &&
       CHECK(egraph_init(&p.e, p.goal, p.start->table) == SN_OK)) {
@@ -94,13 +100,20 @@ static void check_rule(int index) {
   sn_graph_destroy(p.start);
   sn_graph_destroy(p.goal);
   sn_ctx_destroy(p.ctx);
+  return p.more && !test_failed();
+}
+
+static void check_instance(int index, int k) {
+  for (int which = 0; check_goal(index, k, which); which++)
+    continue;
 }
 
 TEST_WALK(rule) {
   for (int i = 0; i < rule_count(); i++) {
     if (!test_begin("%s", rule_text(i)->name))
       continue;
-    check_rule(i);
+    for (int k = 0; k < rule_instance_count(rule_text(i)); k++)
+      check_instance(i, k);
     test_end();
   }
 }

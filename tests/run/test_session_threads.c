@@ -21,7 +21,7 @@ static sn_status count_up(worker *w, fixture *f) {
   sn_assign(f->g, n, sn_add(f->g, n, sn_scalar(f->g, SN_I32, 1)));
   sn_value m = sn_state(f->g, "m", SN_I32, SN_SCALAR, SN_INIT_ZEROS, 0);
   sn_assign(f->g, m, sn_add(f->g, m, n));
-  sn_session_options o = {.local = w->local};
+  sn_session_options o = {.device = fixture_device, .local = w->local, .threads = 1};
   sn_status status = sn_session_create(f->g, w->store, &o, &f->session);
   for (int i = 0; i < RUNS && status == SN_OK; i++)
     status = sn_session_run(f->session);
@@ -48,7 +48,7 @@ static void run_two(worker w[2]) {
     CHECK_EQ_INT(pthread_join(w[i].thread, NULL), 0);
 }
 
-TEST(two_threads_on_one_store_take_turns) {
+TEST_ON_DEVICES(two_threads_on_one_store_take_turns) {
   fixture f;
   REQUIRE(fixture_start(&f));
   const sn_type counter = {SN_I32, SN_SCALAR};
@@ -68,7 +68,7 @@ TEST(two_threads_on_one_store_take_turns) {
 }
 
 /* Whichever store is the local one, a run that waits for the first holds nothing yet. */
-TEST(stores_are_locked_in_one_order) {
+TEST_ON_DEVICES(stores_are_locked_in_one_order) {
   for (int turn = 0; turn < 2; turn++) {
     fixture f;
     sn_store *other;
@@ -92,7 +92,7 @@ TEST(stores_are_locked_in_one_order) {
   }
 }
 
-TEST(two_stores_in_opposite_roles_do_not_deadlock) {
+TEST_ON_DEVICES(two_stores_in_opposite_roles_do_not_deadlock) {
   fixture f;
   sn_store *other;
   REQUIRE(fixture_start(&f) && sn_store_create(f.ctx, &other) == SN_OK);
@@ -109,7 +109,7 @@ TEST(two_stores_in_opposite_roles_do_not_deadlock) {
   fixture_end(&f);
 }
 
-TEST(messages_are_the_running_threads_own) {
+TEST_ON_DEVICES(messages_are_the_running_threads_own) {
   fixture f;
   REQUIRE(fixture_start(&f));
   CHECK_EQ_INT(sn_store_add(f.store, "n", (sn_type){SN_F32, SN_SCALAR}, NULL), SN_OK);

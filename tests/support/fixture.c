@@ -3,6 +3,8 @@
 
 #include "support/test.h"
 
+const char *fixture_device = NULL;
+
 static bool fine(const fixture *f, sn_status status) {
   return status == SN_OK || FAIL("%s: %s", sn_status_name(status), sn_ctx_message(f->ctx));
 }
@@ -14,8 +16,11 @@ bool fixture_start(fixture *f) {
 }
 
 bool fixture_ready(fixture *f, const sn_session_options *options) {
+  sn_session_options o = options ? *options : (sn_session_options){0};
+  if (!o.device)
+    o.device = fixture_device;
   return fine(f, sn_store_init(f->store, f->g, 1)) &&
-         fine(f, sn_session_create(f->g, f->store, options, &f->session));
+         fine(f, sn_session_create(f->g, f->store, &o, &f->session));
 }
 
 bool fixture_run(fixture *f) { return fine(f, sn_session_run(f->session)); }

@@ -12,6 +12,24 @@ typedef struct fixture {
   sn_session *session;
 } fixture;
 
+/* The device of sessions whose options name none: NULL, or the one of a TEST_ON_DEVICES that runs. */
+extern const char *fixture_device;
+
+/* A test that runs once on every device, as name/device. Sessions that it makes by itself take fixture_device. */
+#define TEST_ON_DEVICES(id)                      \
+  static void on_device_##id(void);              \
+  TEST_WALK(id) {                                \
+    for (int i_ = 0; sn_device_name(i_); i_++) { \
+      if (!test_begin("%s", sn_device_name(i_))) \
+        continue;                                \
+      fixture_device = sn_device_name(i_);       \
+      on_device_##id();                          \
+      fixture_device = NULL;                     \
+      test_end();                                \
+    }                                            \
+  }                                              \
+  static void on_device_##id(void)
+
 /* false after a failed check. */
 bool fixture_start(fixture *f);
 /* Initialises the store from the graph and makes the session. */

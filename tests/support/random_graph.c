@@ -17,7 +17,7 @@ static const char *const jumping[] = {
     "argmin", "floor_div", "topk",     "sort",      "sample",  "cast",    "isnan",         "isinf",
     "max",    "min",       "pool",     "pool_grad", "maximum", "minimum", "attention_grad"};
 
-static uint32_t draw(random_graph *r, uint32_t n) {
+uint32_t random_draw(random_graph *r, uint32_t n) {
   r->state = r->state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
   return (uint32_t)(r->state >> 33) % n;
 }
@@ -29,7 +29,7 @@ static bool left_out(const char *op) {
   return false;
 }
 
-static sn_value new_input(random_graph *r, sn_type type, const double *data, int64_t count) {
+sn_value random_leaf(random_graph *r, sn_type type, const double *data, int64_t count) {
   char name[16];
   if (r->n_leaves == RANDOM_GRAPH_LEAVES)
     return SN_NONE;
@@ -39,7 +39,7 @@ static sn_value new_input(random_graph *r, sn_type type, const double *data, int
   bool fixed = true;
   for (int d = 0; d < type.shape.rank; d++)
     fixed = fixed && dim_is_number(type.shape.dim[d]);
-  if (!data && fixed && draw(r, 3) == 0)
+  if (!data && fixed && random_draw(r, 3) == 0)
     return sn_state(r->g, name, type.dtype, type.shape, SN_INIT_ZEROS, 0);
   return sn_input(r->g, name, type.dtype, type.shape);
 }
@@ -47,7 +47,7 @@ static sn_value new_input(random_graph *r, sn_type type, const double *data, int
 /* A value of that type, or of any float type where type is NULL; SN_NONE: there is none. */
 static sn_value pick(random_graph *r, const sn_type *type) {
   uint32_t n = r->g->n_values - 1;
-  for (uint32_t k = 0, v = n ? draw(r, n) : 0; k < n && k < 40; k++, v = (v + n - 1) % n) {
+  for (uint32_t k = 0, v = n ? random_draw(r, n) : 0; k < n && k < 40; k++, v = (v + n - 1) % n) {
     const sn_type *t = &r->g->values[v + 1].type;
     if (type ? type_equal(*t, *type) : t->dtype == SN_F32)
       return (sn_value){v + 1};
@@ -55,34 +55,40 @@ static sn_value pick(random_graph *r, const sn_type *type) {
   return SN_NONE;
 }
 
-static sn_value any(random_graph *r, const sn_type *type) {
+sn_value random_any(random_graph *r, const sn_type *type) {
   const sn_type usual[] = {{SN_F32, {2, {4, 6}}},
                            {SN_F32, {2, {6, 4}}},
                            {SN_F32, {1, {6}}},
                            {SN_F32, {0, {0}}},
                            {SN_F32, {2, {sn_symbol(r->g, "n", RANDOM_GRAPH_SYMBOL), 6}}}};
-  sn_value v = draw(r, 8) ? pick(r, type) : SN_NONE;
-  return v.id ? v : new_input(r, type ? *type : usual[draw(r, COUNT_OF(usual))], NULL, 0);
+  sn_value v = random_draw(r, 8) ? pick(r, type) : SN_NONE;
+  if (v.id)
+    return v;
+  sn_type fresh = type      ? *type
+                  : r->wide ? random_wide_type(r)
+                            : usual[random_draw(r, COUNT_OF(usual))];
+  return random_leaf(r, fresh, NULL, 0);
 }
 
 /* One op as one of its cases has it, on values of the graph where their types fit. */
 static void add_case(random_graph *r) {
   const op_table *table = op_table_get();
-  const op_desc *op = &table->ops[1 + draw(r, (uint32_t)table->n - 1)];
-  const op_case *chosen = &op->impl->cases[draw(r, (uint32_t)op->impl->n_cases)];
+  const op_desc *op = &table->ops[1 + random_draw(r, (uint32_t)table->n - 1)];
+  const op_case *chosen = &op->impl->cases[random_draw(r, (uint32_t)op->impl->n_cases)];
   op_test_case c;
   sn_graph *own = NULL;
   sn_value first, in[CASE_MAX_INPUTS] = {{0}};
-  if (left_out(op->name) || chosen->error || case_load(r->ctx, table, chosen->text, &c) != SN_OK)
+  bool jumps = left_out(op->name), on_leaves = r->wide && op->impl->ref;
+  if ((jumps && !on_leaves) || chosen->error || case_load(r->ctx, table, chosen->text, &c) != SN_OK)
     return;
   if (c.n_in < CASE_MAX_INPUTS && case_graph(&c, &own, &first) == SN_OK) {
     const node *n = graph_node(own, first);
     for (int i = 0; i < c.n_in; i++) {
       const sn_type *t = &c.in[i].type;
-      bool free_to_choose = t->dtype == SN_F32 && draw(r, 4);
+      bool free_to_choose = !jumps && t->dtype == SN_F32 && random_draw(r, 4);
       in[i] = free_to_choose && t->dtype ? pick(r, t) : SN_NONE;
       if (t->dtype && !in[i].id)
-        in[i] = new_input(r, *t, c.in[i].data, c.in[i].count);
+        in[i] = random_leaf(r, *t, c.in[i].data, c.in[i].count);
     }
     (void)graph_add(r->g, n->op, in, n->n_in, n->attrs);
   }
@@ -91,14 +97,14 @@ static void add_case(random_graph *r) {
 }
 
 static void add_view(random_graph *r) {
-  sn_value x = any(r, NULL);
+  sn_value x = random_any(r, NULL);
   sn_shape s = sn_value_type(r->g, x).shape;
   sn_ints perm = {.n = s.rank};
   for (int d = 0; d < s.rank; d++)
     perm.v[d] = s.rank - 1 - d;
-  int axis = s.rank ? (int)draw(r, (uint32_t)s.rank) : 0;
+  int axis = s.rank ? (int)random_draw(r, (uint32_t)s.rank) : 0;
   sn_shape more = {.rank = s.rank + 1, .dim = {2}};
-  switch (draw(r, 5)) {
+  switch (random_draw(r, 5)) {
   case 0: (void)sn_transpose(r->g, x, perm); break;
   case 1: (void)sn_reshape(r->g, x, SN_SHAPE(-1)); break;
   case 2:
@@ -120,52 +126,58 @@ static void add_view(random_graph *r) {
 static void add_unary(random_graph *r) {
   static const int ops[] = {OP_neg,  OP_abs,      OP_sqr, OP_exp,  OP_tanh,  OP_sigmoid, OP_relu,
                             OP_silu, OP_softplus, OP_erf, OP_sqrt, OP_recip, OP_log,     OP_rsqrt};
-  sn_value x = any(r, NULL);
+  sn_value x = random_any(r, NULL);
   _Alignas(16) char none[16] = {0};
-  (void)graph_add(r->g, ops[draw(r, COUNT_OF(ops))], &x, 1, none);
+  (void)graph_add(r->g, ops[random_draw(r, COUNT_OF(ops))], &x, 1, none);
 }
 
 static void add_binary(random_graph *r) {
   static const int ops[] = {OP_add, OP_sub, OP_mul, OP_div, OP_add, OP_mul};
-  sn_value in[2] = {any(r, NULL), SN_NONE};
+  sn_value in[2] = {random_any(r, NULL), SN_NONE};
   sn_type t = sn_value_type(r->g, in[0]);
-  in[1] = any(r, &t);
+  in[1] = random_any(r, &t);
   _Alignas(16) char none[16] = {0};
-  (void)graph_add(r->g, ops[draw(r, COUNT_OF(ops))], in, 2, none);
+  (void)graph_add(r->g, ops[random_draw(r, COUNT_OF(ops))], in, 2, none);
 }
 
 static void add_number(random_graph *r) {
   static const double numbers[] = {0, 1, -1, 2, 0.5, 3};
-  sn_value x = any(r, NULL), c = sn_scalar(r->g, SN_F32, numbers[draw(r, COUNT_OF(numbers))]);
-  switch (draw(r, 4)) {
+  sn_value x = random_any(r, NULL),
+           c = sn_scalar(r->g, SN_F32, numbers[random_draw(r, COUNT_OF(numbers))]);
+  switch (random_draw(r, 4)) {
   case 0: (void)sn_add(r->g, c, x); break;
   case 1: (void)sn_mul(r->g, x, c); break;
   case 2: (void)sn_sub(r->g, x, c); break;
-  default: (void)sn_affine(r->g, x, numbers[draw(r, 6)], numbers[draw(r, 6)]);
+  default: (void)sn_affine(r->g, x, numbers[random_draw(r, 6)], numbers[random_draw(r, 6)]);
   }
 }
 
 static void add_reduction(random_graph *r) {
-  sn_value x = any(r, NULL);
-  sn_ints axes = draw(r, 2) ? SN_INTS(-1) : SN_ALL_AXES;
+  sn_value x = random_any(r, NULL);
+  sn_ints axes = random_draw(r, 2) ? SN_INTS(-1) : SN_ALL_AXES;
   if (sn_value_type(r->g, x).shape.rank == 0)
     return;
-  if (draw(r, 2))
-    (void)sn_sum(r->g, x, axes, draw(r, 2));
+  if (random_draw(r, 2))
+    (void)sn_sum(r->g, x, axes, random_draw(r, 2));
   else
-    (void)sn_mean(r->g, x, axes, draw(r, 2));
+    (void)sn_mean(r->g, x, axes, random_draw(r, 2));
 }
 
 static void add_matmul(random_graph *r) {
-  sn_value a = any(r, &(sn_type){SN_F32, {2, {4, 6}}}), b = any(r, &(sn_type){SN_F32, {2, {6, 4}}});
-  if (draw(r, 2))
+  sn_value a = random_any(r, &(sn_type){SN_F32, {2, {4, 6}}}),
+           b = random_any(r, &(sn_type){SN_F32, {2, {6, 4}}});
+  if (random_draw(r, 2))
     (void)sn_matmul(r->g, a, b, false, false);
   else
     (void)sn_matmul(r->g, a, sn_transpose(r->g, b, SN_INTS(1, 0)), false, true);
 }
 
 static void add_one(random_graph *r) {
-  switch (draw(r, 12)) {
+  if (r->wide && random_draw(r, 2)) {
+    random_wide_op(r);
+    return;
+  }
+  switch (random_draw(r, 12)) {
   case 0:
   case 1:
   case 2: add_case(r); break;
@@ -199,8 +211,8 @@ static void add_assigns(random_graph *r) {
   int n = sn_graph_states(r->g, states, RANDOM_GRAPH_LEAVES);
   for (int i = 0; i < n; i++) {
     sn_type t = sn_value_type(r->g, states[i]);
-    sn_value v = draw(r, 2) ? pick(r, &t) : SN_NONE;
-    if (v.id)
+    sn_value v = random_draw(r, 2) ? pick(r, &t) : SN_NONE;
+    if (v.id && !graph_node(r->g, states[i])->assigned)
       sn_assign(r->g, states[i], v);
   }
 }
@@ -226,10 +238,15 @@ static void add_gradients(random_graph *r, const bool *read) {
     }
 }
 
-static sn_status make(random_graph *r, sn_ctx *ctx, uint64_t seed, int n_ops, bool gradients) {
-  *r = (random_graph){.ctx = ctx, .state = seed * 7919 + 1};
+static sn_status make(random_graph *r, sn_ctx *ctx, uint64_t seed, int n_ops, bool wide,
+                      bool gradients) {
+  *r = (random_graph){.ctx = ctx, .state = seed * 7919 + 1, .wide = wide};
   arena_init(&r->memory, ctx);
   SN_TRY(graph_create(ctx, op_table_get(), &r->g));
+  if (wide) {
+    (void)sn_symbol(r->g, "n", RANDOM_GRAPH_SYMBOL);
+    (void)sn_symbol(r->g, "m", RANDOM_GRAPH_SYMBOL_M);
+  }
   for (int i = 0; i < n_ops; i++)
     add_one(r);
   bool *read = arena_array(&r->memory, r->g->n_values, sizeof *read);
@@ -242,12 +259,22 @@ static sn_status make(random_graph *r, sn_ctx *ctx, uint64_t seed, int n_ops, bo
   return r->g->status;
 }
 
-sn_status random_graph_make(random_graph *r, sn_ctx *ctx, uint64_t seed, int n_ops) {
-  sn_status status = make(r, ctx, seed, n_ops, seed % 3 == 0);
+/* With gradients if there are any. */
+static sn_status make_or_without(random_graph *r, sn_ctx *ctx, uint64_t seed, int n_ops, bool wide,
+                                 bool gradients) {
+  sn_status status = make(r, ctx, seed, n_ops, wide, gradients);
   if (status != SN_ERR_UNSUPPORTED && status != SN_ERR_INVALID)
     return status;
   random_graph_end(r);
-  return make(r, ctx, seed, n_ops, false);
+  return make(r, ctx, seed, n_ops, wide, false);
+}
+
+sn_status random_graph_make(random_graph *r, sn_ctx *ctx, uint64_t seed, int n_ops) {
+  return make_or_without(r, ctx, seed, n_ops, false, seed % 3 == 0);
+}
+
+sn_status random_graph_make_wide(random_graph *r, sn_ctx *ctx, uint64_t seed, int n_ops) {
+  return make_or_without(r, ctx, seed, n_ops, true, seed % 2 == 0);
 }
 
 void random_graph_end(random_graph *r) {

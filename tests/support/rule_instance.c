@@ -32,6 +32,30 @@ static bool entry(const writer *w, char letter, char mark, char *out, size_t siz
   return false;
 }
 
+static bool has(const writer *w, char letter, char mark) {
+  char e[256];
+  return entry(w, letter, mark, e, sizeof e);
+}
+
+/* A constant: `data(1, 0, 1) bool[3]`. */
+static void write_data(writer *w, const char *list, const char *dtype, const char *shape) {
+  text_printf(&w->lines, "%%%d = constant() dtype=%s shape=%s data=0x", w->next - 1, dtype, shape);
+  for (const char *at = list + strlen("data("); *at && *at != ')';) {
+    char *end;
+    float x = strtof(at, &end);
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if (strcmp(dtype, "bool") == 0)
+      text_printf(&w->lines, "%02x", x != 0);
+    else
+      for (int i = 0; i < 4; i++)
+        text_printf(&w->lines, "%02x", bits >> 8 * i & 0xff);
+    w->bad = w->bad || end == at;
+    at = w->bad ? "" : end + strspn(end, ", ");
+  }
+  text_printf(&w->lines, "\n");
+}
+
 static int value(writer *w, char letter) {
   char e[256], dtype[16], shape[128];
   double uniform = 0;
@@ -44,8 +68,8 @@ static int value(writer *w, char letter) {
   }
   const char *at = e;
   bool full = sscanf(at, "full(%lf)%n", &uniform, &used) == 1 && used > 0;
-  bool state = strncmp(at, "state", 5) == 0;
-  at += full ? used : state ? 5 : 0;
+  bool state = strncmp(at, "state", 5) == 0, data = strncmp(at, "data(", 5) == 0;
+  at += full ? used : state ? 5 : data ? (int)strcspn(at, ")") + 1 : 0;
   used = 0;
   if (sscanf(at, " %15[a-z0-9]%n", dtype, &used) != 1 || !strchr(at, ']')) {
     w->bad = true;
@@ -54,7 +78,9 @@ static int value(writer *w, char letter) {
   snprintf(shape, sizeof shape, "%.*s", (int)(strchr(at, ']') + 1 - (at + used)), at + used);
   (void)sscanf(strchr(at, ']') + 1, "(%lf, %lf)", &w->instance->lo[k], &w->instance->hi[k]);
   w->of[k] = w->next++;
-  if (full)
+  if (data)
+    write_data(w, e, dtype, shape);
+  else if (full)
     text_printf(&w->lines, "%%%d = full() dtype=%s shape=%s value=%g\n", w->of[k], dtype, shape,
                 uniform);
   else if (state)
@@ -74,12 +100,42 @@ static bool skip(writer *w, char c) {
   return true;
 }
 
+static int pattern_line(writer *w);
+
+/* Whether the instance has the optional node that begins here: its letter. */
+static bool is_there(const writer *w) {
+  size_t n = strcspn(w->at, ":(");
+  return w->at[n] == ':' && has(w, w->at[n + 1], ':');
+}
+
+/* Passes a node over: the line of what stands in its place. */
+static int passed_over(writer *w) {
+  int body = 0;
+  w->at += strcspn(w->at, "(") + 1;
+  while (!w->bad && !skip(w, ')')) {
+    (void)skip(w, ',');
+    w->at += strspn(w->at, " ");
+    if (*w->at == '\0')
+      w->bad = true;
+    else if (*w->at == '?' && !has(w, w->at[1], '='))
+      w->at += 2;
+    else
+      body = pattern_line(w);
+  }
+  return body;
+}
+
 /* One node of the pattern; its line's number, 0 for none. */
 static int pattern_line(writer *w) {
   char op[64] = "", attrs[256] = "", arguments[128] = "";
   size_t used = 0;
-  if (skip(w, '?'))
-    return value(w, *w->at++);
+  bool optional = skip(w, '~');
+  if (skip(w, '?')) {
+    char letter = *w->at++;
+    return optional && !has(w, letter, '=') ? 0 : value(w, letter);
+  }
+  if (optional && !is_there(w))
+    return passed_over(w);
   bool any = skip(w, '@');
   size_t n = strspn(w->at, "abcdefghijklmnopqrstuvwxyz_0123456789");
   snprintf(op, sizeof op, "%.*s", (int)n, w->at);
@@ -100,9 +156,20 @@ static int pattern_line(writer *w) {
   return w->next++;
 }
 
-sn_status rule_instance_graph(sn_ctx *ctx, const rule *r, rule_instance *out,
+int rule_instance_count(const rule *r) {
+  int n = 1;
+  for (const char *at = r->instance; (at = strchr(at, '|')) != NULL; at++)
+    n++;
+  return n;
+}
+
+sn_status rule_instance_graph(sn_ctx *ctx, const rule *r, int k, rule_instance *out,
                               sn_graph **out_graph) {
-  *out = (rule_instance){.text = r->instance};
+  const char *from = r->instance;
+  for (; k > 0; k--)
+    from = strchr(from, '|') + 1;
+  *out = (rule_instance){0};
+  snprintf(out->text, sizeof out->text, "%.*s", (int)strcspn(from, "|"), from);
   *out_graph = NULL;
   writer w = {.ctx = ctx, .at = r->start_text, .instance = out, .next = 1};
   text_init(&w.lines, ctx);

@@ -5,12 +5,16 @@
 #include "opt/rule.h"
 
 typedef struct rule_instance {
-  const char *text;                /* the rule's instance */
+  char text[600];                  /* the instance: one of those of the rule */
   double lo[LETTERS], hi[LETTERS]; /* range of each value; lo = hi: the usual one */
 } rule_instance;
 
-/* The graph, whose output "y" is the start. Fails with a message in the context: the instance lacks a letter. */
-sn_status rule_instance_graph(sn_ctx *ctx, const rule *r, rule_instance *out, sn_graph **out_graph);
+/* How many instances a rule has. */
+int rule_instance_count(const rule *r);
+/* The graph of instance k, whose output "y" is the start. Fails with a message in the context: the instance lacks a
+ * letter. */
+sn_status rule_instance_graph(sn_ctx *ctx, const rule *r, int k, rule_instance *out,
+                              sn_graph **out_graph);
 /* For graph_same: numbers in the ranges of the instance. */
 double rule_instance_fill(void *instance, const char *name, sn_dtype dtype, int64_t i);
 

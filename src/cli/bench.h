@@ -1,0 +1,73 @@
+/* Measurements of `sinew bench` and the forms in which it shows them. */
+#ifndef SINEW_CLI_BENCH_H
+#define SINEW_CLI_BENCH_H
+
+#include "cli/subject.h"
+
+typedef struct bench_step {
+  char *name;
+  char archetype[24], phase[12];
+  double flops, bytes;
+  double seconds; /* a run, on average */
+} bench_step;
+
+/* One purpose of one workload, measured. */
+typedef struct bench_form {
+  const char *name; /* "inference", "latency", "training" */
+  double compile_s, median_ms, best_ms;
+  sn_session_stats stats;
+  bench_step *steps; /* with profile or trace only */
+  int n_steps;
+  sn_span *spans; /* of the last run; with profile or trace only */
+  int n_spans;
+} bench_form;
+
+enum { BENCH_FORMS = 3, BENCH_SAMPLE = 8 };
+
+typedef struct bench_result {
+  const sn_workload *workload;
+  bench_form form[BENCH_FORMS]; /* inference, latency, training */
+  double loss;
+  float sample[BENCH_SAMPLE]; /* the first of the output */
+  int n_sample;
+  int64_t state_bytes;
+  double peak_bytes; /* most that the process had in memory so far */
+} bench_result;
+
+typedef struct bench_options {
+  const char *device; /* a name of sn_device_name */
+  const char *description;
+  int threads, repeat;
+  bool spans; /* time steps */
+} bench_options;
+
+typedef struct bench_report {
+  const bench_options *options;
+  const bench_result *results;
+  int n;
+} bench_report;
+
+/* Measures a workload in all its forms. Free with bench_free also after a failure. */
+sn_status bench_measure(sn_ctx *ctx, const sn_workload *workload, const bench_options *options,
+                        bench_result *out) SN_MUST_USE;
+void bench_free(bench_result *result);
+
+void bench_table(FILE *out, const bench_report *r);
+void bench_json(FILE *out, const bench_report *r);
+void bench_profile(FILE *out, const bench_report *r);
+void bench_trace(FILE *out, const bench_report *r);
+void bench_html(FILE *out, const bench_report *r);
+
+/* Seconds by archetype of a form, the most first; returns how many. */
+typedef struct bench_share {
+  const char *archetype;
+  double seconds;
+  int steps;
+} bench_share;
+enum { BENCH_SHARES = 16 };
+int bench_shares(const bench_form *f, bench_share out[BENCH_SHARES]);
+
+/* The steps that took longest, the longest first; returns how many. */
+int bench_costliest(const bench_form *f, const bench_step **out, int capacity);
+
+#endif

@@ -1,0 +1,193 @@
+/* Measurements as a table, JSON, a profile and a trace. See bench.h. */
+#include "cli/bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- the table --- */
+
+void bench_table(FILE *out, const bench_report *r) {
+  char a[REPORT_NUMBER], b[REPORT_NUMBER];
+  fprintf(out, "%s: %s; median of %d\n\n", r->options->device, r->options->description,
+          r->options->repeat);
+  fprintf(out, "%-16s %10s %13s %11s %12s %11s %11s  %s\n", "workload", "compile s", "inference ms",
+          "latency ms", "training ms", "arena", "process", "loss");
+  for (int i = 0; i < r->n; i++) {
+    const bench_result *x = &r->results[i];
+    fprintf(out, "%-16s %10.3f %13.2f %11.2f %12.2f %11s %11s  %.7g\n",
+            sn_workload_name(x->workload), x->form[0].compile_s, x->form[0].median_ms,
+            x->form[1].median_ms, x->form[2].median_ms,
+            report_bytes((double)x->form[2].stats.arena_bytes, a), report_bytes(x->peak_bytes, b),
+            x->loss);
+  }
+}
+
+/* --- JSON --- */
+
+static void json_pair(FILE *out, const char *before, const char *key, double x) {
+  fprintf(out, "%s\"%s\": ", before, key);
+  report_json_number(out, x);
+}
+
+static void json_memory(FILE *out, const bench_result *x) {
+  int64_t prepared = 0;
+  for (int k = 0; k < BENCH_FORMS; k++)
+    if (x->form[k].stats.prepare_bytes > prepared)
+      prepared = x->form[k].stats.prepare_bytes;
+  json_pair(out, "\"memory\": {", "peak_bytes", x->peak_bytes);
+  json_pair(out, ", ", "inference_arena_bytes", (double)x->form[0].stats.arena_bytes);
+  json_pair(out, ", ", "training_arena_bytes", (double)x->form[2].stats.arena_bytes);
+  json_pair(out, ", ", "prepare_bytes", (double)prepared);
+  json_pair(out, ", ", "state_bytes", (double)x->state_bytes);
+  fputc('}', out);
+}
+
+static void json_result(FILE *out, const bench_report *r, const bench_result *x) {
+  fputs("{\"framework\": \"sinew\", \"model\": ", out);
+  report_json_string(out, sn_workload_name(x->workload));
+  fputs(", \"device\": ", out);
+  report_json_string(out, r->options->description);
+  fputs(", \"backend\": ", out);
+  report_json_string(out, r->options->device);
+  fprintf(out, ", \"version\": \"%s\", \"threads\": %d, \"repeat\": %d,\n", sn_version(),
+          r->options->threads, r->options->repeat);
+  json_pair(out, " \"timings\": {", "compile_s", x->form[0].compile_s);
+  json_pair(out, ", ", "inference_ms", x->form[0].median_ms);
+  json_pair(out, ", ", "latency_ms", x->form[1].median_ms);
+  json_pair(out, ", ", "training_ms", x->form[2].median_ms);
+  json_pair(out, ", ", "training_compile_s", x->form[2].compile_s);
+  json_pair(out, "},\n \"outputs\": {", "loss", x->loss);
+  fputs(", \"logits_sample\": [", out);
+  for (int k = 0; k < x->n_sample; k++) {
+    fputs(k ? ", " : "", out);
+    report_json_number(out, (double)x->sample[k]);
+  }
+  fputs("]},\n ", out);
+  json_memory(out, x);
+  fputc('}', out);
+}
+
+/* One workload is an object, several are a list. */
+void bench_json(FILE *out, const bench_report *r) {
+  fputs(r->n == 1 ? "" : "[\n", out);
+  for (int i = 0; i < r->n; i++) {
+    fputs(i ? ",\n" : "", out);
+    json_result(out, r, &r->results[i]);
+  }
+  fputs(r->n == 1 ? "\n" : "\n]\n", out);
+}
+
+/* --- the profile --- */
+
+static int by_seconds(const void *a, const void *b) {
+  double x = ((const bench_share *)a)->seconds, y = ((const bench_share *)b)->seconds;
+  return (x < y) - (x > y);
+}
+
+int bench_shares(const bench_form *f, bench_share out[BENCH_SHARES]) {
+  int n = 0;
+  for (int i = 0; i < f->n_steps; i++) {
+    const bench_step *s = &f->steps[i];
+    int k = 0;
+    while (k < n && strcmp(out[k].archetype, s->archetype) != 0)
+      k++;
+    if (k == BENCH_SHARES)
+      continue;
+    if (k == n)
+      out[n++] = (bench_share){s->archetype, 0, 0};
+    out[k].seconds += s->seconds;
+    out[k].steps++;
+  }
+  qsort(out, (size_t)n, sizeof *out, by_seconds);
+  return n;
+}
+
+static int costlier(const void *a, const void *b) {
+  const bench_step *x = *(const bench_step *const *)a, *y = *(const bench_step *const *)b;
+  return (x->seconds < y->seconds) - (x->seconds > y->seconds);
+}
+
+int bench_costliest(const bench_form *f, const bench_step **out, int capacity) {
+  const bench_step **order = calloc((size_t)f->n_steps + 1, sizeof *order);
+  int n = f->n_steps < capacity ? f->n_steps : capacity;
+  if (!order)
+    return 0;
+  for (int i = 0; i < f->n_steps; i++)
+    order[i] = &f->steps[i];
+  qsort(order, (size_t)f->n_steps, sizeof *order, costlier);
+  for (int i = 0; i < n; i++)
+    out[i] = order[i];
+  free(order);
+  return n;
+}
+
+static void profile_steps(FILE *out, const bench_form *f, double all) {
+  enum { MOST = 12 };
+  const bench_step *steps[MOST];
+  int n = bench_costliest(f, steps, MOST);
+  for (int i = 0; i < n; i++) {
+    const bench_step *s = steps[i];
+    double gflops = s->seconds > 0 ? 1e-9 * s->flops / s->seconds : 0;
+    double gbytes = s->seconds > 0 ? 1e-9 * s->bytes / s->seconds : 0;
+    fprintf(out, "  %9.3f ms %5.1f %%  %8.1f GFLOP/s %7.1f GB/s  %-14s %s\n", 1e3 * s->seconds,
+            all > 0 ? 100 * s->seconds / all : 0, gflops, gbytes, s->archetype, s->name);
+  }
+}
+
+static void profile_form(FILE *out, const char *workload, const bench_form *f) {
+  bench_share shares[BENCH_SHARES];
+  double all = 0;
+  int n = bench_shares(f, shares);
+  for (int k = 0; k < n; k++)
+    all += shares[k].seconds;
+  fprintf(out, "\n%s, %s: %.3f ms in %d steps of %.3f ms\n", workload, f->name, 1e3 * all,
+          f->n_steps, f->median_ms);
+  for (int k = 0; k < n; k++)
+    fprintf(out, "  %9.3f ms %5.1f %%  %-14s %d steps\n", 1e3 * shares[k].seconds,
+            all > 0 ? 100 * shares[k].seconds / all : 0, shares[k].archetype, shares[k].steps);
+  fputs("  costliest\n", out);
+  profile_steps(out, f, all);
+}
+
+void bench_profile(FILE *out, const bench_report *r) {
+  for (int i = 0; i < r->n; i++)
+    for (int k = 0; k < BENCH_FORMS; k++)
+      profile_form(out, sn_workload_name(r->results[i].workload), &r->results[i].form[k]);
+}
+
+/* --- the trace --- */
+
+static void trace_span(FILE *out, const bench_form *f, const sn_span *s, int process, double zero) {
+  const bench_step *step = &f->steps[s->step];
+  fputs(",\n{\"name\": ", out);
+  report_json_string(out, *step->name ? step->name : step->archetype);
+  fprintf(
+      out,
+      ", \"cat\": \"%s\", \"ph\": \"X\", \"ts\": %.3f, \"dur\": %.3f, \"pid\": %d, \"tid\": %d, "
+      "\"args\": {\"step\": %d, \"phase\": \"%s\", \"archetype\": \"%s\", \"bytes\": ",
+      step->archetype, 1e6 * (s->begin_s - zero), 1e6 * (s->end_s - s->begin_s), process, s->thread,
+      s->step, step->phase, step->archetype);
+  report_json_number(out, step->bytes);
+  fputs(", \"flops\": ", out);
+  report_json_number(out, step->flops);
+  fputs("}}", out);
+}
+
+void bench_trace(FILE *out, const bench_report *r) {
+  fprintf(out, "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n{\"name\": \"sinew\", \"ph\": "
+               "\"M\", \"pid\": 0, \"args\": {}}");
+  for (int i = 0; i < r->n; i++)
+    for (int k = 0; k < BENCH_FORMS; k++) {
+      const bench_form *f = &r->results[i].form[k];
+      int process = 1 + i * BENCH_FORMS + k;
+      fprintf(
+          out,
+          ",\n{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": %d, \"args\": {\"name\": \"%s, "
+          "%s\"}}",
+          process, sn_workload_name(r->results[i].workload), f->name);
+      for (int s = 0; s < f->n_spans; s++)
+        if (f->spans[s].step >= 0 && f->spans[s].step < f->n_steps)
+          trace_span(out, f, &f->spans[s], process, f->spans[0].begin_s);
+    }
+  fputs("\n]}\n", out);
+}

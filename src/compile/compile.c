@@ -1,0 +1,160 @@
+/* The pipeline, pass by pass. Each pass takes what the one before left in `run` and fails with a message of its own;
+ * nothing outlives a failure. See compile.h for who calls it and plan.h for what each pass requires and keeps. */
+#include "compile/cache.h"
+
+#include <time.h>
+
+typedef struct run {
+  sn_ctx *ctx;
+  const sn_graph *given;
+  const compile_options *options;
+  compiled *out; /* program, lowered and report grow here */
+  bool recall;   /* look into the cache */
+} run;
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* --- passes --- */
+
+static sn_status check_graph(run *r) { return sn_graph_verify(r->given); }
+
+static sn_status optimise(run *r) {
+  if (r->options->no_opt)
+    return SN_OK;
+  opt_options o = OPT_OPTIONS_INIT;
+  o.fast_math = r->options->fast_math;
+  o.target = r->options->target;
+  return opt_run(r->given, &o, &r->out->optimised, &r->out->report.opt);
+}
+
+static sn_status lower(run *r) {
+  const sn_graph *g = r->out->optimised ? r->out->optimised : r->given;
+  return plan_lower(g, &r->out->lowered);
+}
+
+/* Finds a program in the cache, or makes one: values and steps, in some order. */
+static sn_status fuse(run *r) {
+  char name[CACHE_NAME];
+  if (r->recall) {
+    cache_name(r->given, r->options, name);
+    SN_TRY(cache_load(r->options->cache, name, r->out->lowered, &r->out->program));
+    r->out->report.from_cache = r->out->program != NULL;
+  }
+  if (r->out->program)
+    return SN_OK;
+  plan_options o = {.no_fusion = r->options->no_fusion, .watched = r->options->watched};
+  return plan_fuse(r->out->lowered, &o, &r->out->program);
+}
+
+static sn_status order(run *r) {
+  return r->out->report.from_cache ? SN_OK : plan_order(r->out->program, r->ctx);
+}
+
+static sn_status place(run *r) {
+  if (r->out->report.from_cache)
+    return SN_OK;
+  SN_TRY(plan_in_place(r->out->program, r->ctx));
+  SN_TRY(plan_place(r->out->program, r->ctx));
+  return plan_barriers(r->out->program, r->ctx);
+}
+
+/* A program of the cache that is not the graph's is made anew. */
+static sn_status verify(run *r) {
+  sn_status status = plan_verify(r->out->program, r->out->lowered);
+  if (status == SN_OK || !r->out->report.from_cache || status == SN_ERR_NO_MEMORY)
+    return status;
+  program_destroy(r->out->program);
+  r->out->program = NULL;
+  r->recall = r->out->report.from_cache = false;
+  SN_TRY(fuse(r));
+  SN_TRY(order(r));
+  SN_TRY(place(r));
+  return plan_verify(r->out->program, r->out->lowered);
+}
+
+/* A plan that cannot be kept is still good; without memory nothing goes on. */
+static sn_status keep(run *r) {
+  char name[CACHE_NAME];
+  if (!r->options->cache || r->out->report.from_cache)
+    return SN_OK;
+  cache_name(r->given, r->options, name);
+  sn_status status = cache_save(r->options->cache, name, r->out->program, r->ctx);
+  return status == SN_ERR_NO_MEMORY ? status : SN_OK;
+}
+
+/* The pipeline. */
+static const struct {
+  sn_status (*pass)(run *r);
+  size_t seconds; /* where its time goes in the report */
+} passes[] = {{check_graph, offsetof(compile_report, phase_s.check)},
+              {optimise, offsetof(compile_report, phase_s.opt)},
+              {lower, offsetof(compile_report, phase_s.lower)},
+              {fuse, offsetof(compile_report, phase_s.fuse)},
+              {order, offsetof(compile_report, phase_s.order)},
+              {place, offsetof(compile_report, phase_s.place)},
+              {verify, offsetof(compile_report, phase_s.verify)},
+              {keep, offsetof(compile_report, phase_s.keep)}};
+
+/* --- report --- */
+
+static sn_status count_live(const sn_graph *g, int64_t *out_n) {
+  bool *live = mem_array(g->ctx, g->n_nodes, sizeof *live);
+  if (!live)
+    return SN_ERR_NO_MEMORY;
+  graph_mark_live(g, live);
+  for (uint32_t i = 0; i < g->n_nodes; i++)
+    *out_n += live[i];
+  mem_free(g->ctx, live, g->n_nodes * sizeof *live);
+  return SN_OK;
+}
+
+/* Steps of prepare are not counted: they do not run with every run. */
+static sn_status fill_report(run *r) {
+  compile_report *report = &r->out->report;
+  const program *p = r->out->program;
+  for (int i = p->n_prepare; i < program_steps(p); i++) {
+    report->steps++;
+    report->launches += p->steps[i].launches;
+    report->barriers += p->steps[i].barrier;
+  }
+  SN_TRY(count_live(r->given, &report->nodes_before));
+  return count_live(r->out->lowered, &report->nodes_after);
+}
+
+sn_status compile_graph(const sn_graph *graph, const compile_options *options, compiled *out) {
+  static const compile_options defaults = {0};
+  *out = (compiled){0};
+  run r = {graph->ctx, graph, options ? options : &defaults, out, false};
+  r.recall = r.options->cache != NULL;
+  double start = now(), before = start;
+  sn_status status = SN_OK;
+  for (size_t i = 0; i < COUNT_OF(passes) && status == SN_OK; i++) {
+    status = passes[i].pass(&r);
+    double after = now();
+    *(double *)((char *)&out->report + passes[i].seconds) = after - before;
+    before = after;
+  }
+  out->report.total_s = now() - start;
+  if (status == SN_OK)
+    status = fill_report(&r);
+  if (status != SN_OK)
+    compile_destroy(out);
+  return status;
+}
+
+void compile_forget(compiled *c) {
+  sn_graph_destroy(c->optimised);
+  sn_graph_destroy(c->lowered);
+  c->optimised = c->lowered = NULL;
+}
+
+void compile_destroy(compiled *c) {
+  compile_forget(c);
+  if (c->program)
+    program_destroy(c->program);
+  *c = (compiled){0};
+}

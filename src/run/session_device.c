@@ -1,0 +1,49 @@
+/* The devices that sessions run on: the reference interpreter, and those of the registry (device/device.h), which run
+ * compiled programs. The first is what "auto" means; the reference comes last. */
+#include "run/session.h"
+
+static const char REF_NAME[] = "ref";
+static const char REF_DESCRIPTION[] =
+    "reference interpreter: f32 storage, f64 accumulation, one thread";
+
+/* The i-th of all; *out is NULL for the reference. */
+static bool device_of(int i, const device **out) {
+  int n = 0;
+  while (device_at(n))
+    n++;
+  *out = i >= 0 && i < n ? device_at(i) : NULL;
+  return i >= 0 && i <= n;
+}
+
+const char *sn_device_name(int i) {
+  const device *d;
+  return !device_of(i, &d) ? NULL : d ? d->name : REF_NAME;
+}
+
+const char *sn_device_description(int i) {
+  const device *d;
+  return !device_of(i, &d) ? NULL : d ? d->description : REF_DESCRIPTION;
+}
+
+static sn_status not_found(sn_ctx *ctx, const char *name) {
+  char list[256] = "";
+  for (int i = 0; sn_device_name(i); i++) {
+    size_t used = strlen(list), more = strlen(sn_device_name(i)) + 4;
+    if (used + more >= sizeof list)
+      break;
+    strcat(strcat(strcat(list, i ? ", \"" : "\""), sn_device_name(i)), "\"");
+  }
+  return diag_fail(ctx, SN_ERR_NOT_FOUND, "no device \"%s\": this build has %s", name, list);
+}
+
+sn_status session_choose(sn_ctx *ctx, const char *name, const session_engine **out_engine,
+                         const device **out_device) {
+  bool any = !name || strcmp(name, "auto") == 0;
+  for (int i = 0; device_of(i, out_device); i++)
+    if (any || strcmp(sn_device_name(i), name) == 0) {
+      *out_engine = *out_device ? &session_by_plan : &session_by_ref;
+      return SN_OK;
+    }
+  *out_engine = NULL;
+  return not_found(ctx, name);
+}

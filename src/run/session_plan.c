@@ -1,0 +1,233 @@
+/* Runs of a compiled program on a device. Called by session.c with the stores locked.
+ *
+ * Leaves of the program are found by name: inputs among the session's, states in whichever store holds them at the time of
+ * the run (the addresses go to the device with each run, so one program serves whatever the stores do). `prepare` runs
+ * when one of the states that it reads is not the entry, or not of the version, that it was made from.
+ *
+ * Invariants: `prepared` is false while the prepared arena may hold something else than `seen` says. Nothing is allocated
+ * by a run whose outputs are not larger than those of the runs before. */
+#include "run/session.h"
+
+#include "compile/compile.h"
+#include "ops/table.h"
+
+/* What prepare made its values from. */
+typedef struct seen_state {
+  const store_entry *entry;
+  const void *data;
+  uint64_t version;
+} seen_state;
+
+typedef struct session_plan {
+  compiled compiled;
+  device_plan *lowered;
+  void (*span)(void *user, const sn_span *span);
+  void *span_user;
+  int64_t *sizes;
+  const void **inputs; /* by leaf of the program, as the others */
+  int *input_of;       /* index among the session's inputs */
+  void **outputs;
+  int *output_of;
+  void **states;
+  const node **state_of; /* of the graph */
+  store_entry **entries;
+  seen_state *seen;
+  bool prepared;
+} session_plan;
+
+/* --- making one --- */
+
+static sn_status allocate(sn_session *s) {
+  session_plan *p = s->plan;
+  const program *prog = p->compiled.program;
+  arena *a = &p->compiled.program->memory; /* lives as long */
+  size_t n_states = (size_t)prog->n_states, n_inputs = (size_t)prog->n_inputs,
+         n_outputs = (size_t)prog->n_outputs;
+  p->sizes = arena_array(a, (size_t)program_sizes(prog), sizeof *p->sizes);
+  p->inputs = arena_array(a, n_inputs, sizeof *p->inputs);
+  p->input_of = arena_array(a, n_inputs, sizeof *p->input_of);
+  p->outputs = arena_array(a, n_outputs, sizeof *p->outputs);
+  p->output_of = arena_array(a, n_outputs, sizeof *p->output_of);
+  p->states = arena_array(a, n_states, sizeof *p->states);
+  p->state_of = arena_array(a, n_states, sizeof(node *));
+  p->entries = arena_array(a, n_states, sizeof *p->entries);
+  p->seen = arena_array(a, n_states, sizeof *p->seen);
+  bool all = p->sizes && p->inputs && p->input_of && p->outputs && p->output_of && p->states &&
+             p->state_of && p->entries && p->seen;
+  return all ? SN_OK : SN_ERR_NO_MEMORY;
+}
+
+static sn_status no_leaf(sn_session *s, const char *kind, const char *name) {
+  return diag_fail(s->ctx, SN_ERR_INTERNAL, "session: the plan has %s \"%s\", the graph has not",
+                   kind, name);
+}
+
+static sn_status find_leaves(sn_session *s) {
+  session_plan *p = s->plan;
+  const program *prog = p->compiled.program;
+  for (int i = 0; i < prog->n_inputs; i++)
+    if ((p->input_of[i] = sn_session_find_input(s, prog->inputs[i].name)) < 0)
+      return no_leaf(s, "input", prog->inputs[i].name);
+  for (int i = 0; i < prog->n_outputs; i++)
+    if ((p->output_of[i] = sn_session_find_output(s, prog->outputs[i].name)) < 0)
+      return no_leaf(s, "output", prog->outputs[i].name);
+  for (int i = 0; i < prog->n_states; i++) {
+    sn_value leaf = graph_find_named(s->graph, OP_state, prog->states[i].name);
+    if (!leaf.id)
+      return no_leaf(s, "state", prog->states[i].name);
+    p->state_of[i] = graph_node(s->graph, leaf);
+  }
+  return SN_OK;
+}
+
+static void count(sn_session *s) {
+  const compiled *c = &s->plan->compiled;
+  s->stats = (sn_session_stats){.compiles = 1,
+                                .steps = c->report.steps,
+                                .launches = c->report.launches,
+                                .barriers = c->report.barriers,
+                                .prepare_steps = c->program->n_prepare,
+                                .arena_bytes = c->program->arena_bytes,
+                                .prepare_bytes = c->program->prepared_bytes,
+                                .compile_s = c->report.total_s,
+                                .from_cache = c->report.from_cache};
+}
+
+static sn_status create(sn_session *s, const sn_session_options *o) {
+  session_plan *p = s->plan = mem_alloc(s->ctx, sizeof *p);
+  if (!p)
+    return SN_ERR_NO_MEMORY;
+  p->span = o->span;
+  p->span_user = o->span_user;
+  compile_options c = {.no_opt = o->no_optimizer,
+                       .fast_math = o->fast_math,
+                       .no_fusion = o->no_fusion,
+                       .watched = o->finite_output,
+                       .cache = o->plan_cache,
+                       .device = s->device->name};
+  SN_TRY(compile_graph(s->graph, &c, &p->compiled));
+  compile_forget(&p->compiled);
+  SN_TRY(allocate(s));
+  SN_TRY(find_leaves(s));
+  device_options d = {.threads = o->threads};
+  SN_TRY(s->device->lower(s->device, s->ctx, p->compiled.program, &d, &p->lowered));
+  count(s);
+  return SN_OK;
+}
+
+static void destroy(sn_session *s) {
+  session_plan *p = s->plan;
+  if (!p)
+    return;
+  if (p->lowered)
+    s->device->destroy(p->lowered);
+  compile_destroy(&p->compiled);
+  mem_free(s->ctx, p, sizeof *p);
+  s->plan = NULL;
+}
+
+/* --- running --- */
+
+static sn_status bind_leaves(sn_session *s) {
+  session_plan *p = s->plan;
+  const program *prog = p->compiled.program;
+  for (int i = 0; i < prog->n_inputs; i++)
+    p->inputs[i] = s->inputs[p->input_of[i]].buffer.data;
+  for (int i = 0; i < prog->n_outputs; i++)
+    p->outputs[i] = s->next[p->output_of[i]].buffer.data;
+  for (int i = 0; i < prog->n_states; i++) {
+    sn_store *home = session_home(s, prog->states[i].name);
+    SN_TRY(store_entry_of(home, s->ctx, s->graph, p->state_of[i], &p->entries[i]));
+    p->states[i] = p->entries[i]->data;
+  }
+  return SN_OK;
+}
+
+static bool is_stale(const session_plan *p) {
+  const program *prog = p->compiled.program;
+  bool stale = !p->prepared;
+  for (int i = 0; i < prog->n_states && !stale; i++) {
+    const store_entry *e = p->entries[i];
+    const seen_state *seen = &p->seen[i];
+    stale = prog->states[i].prepares &&
+            (seen->entry != e || seen->data != e->data || seen->version != e->version);
+  }
+  return stale;
+}
+
+static void remember(session_plan *p) {
+  for (int i = 0; i < p->compiled.program->n_states; i++)
+    p->seen[i] = (seen_state){p->entries[i], p->entries[i]->data, p->entries[i]->version};
+  p->prepared = true;
+}
+
+static sn_status before_commit(void *user) { return session_check_finite(user); }
+
+static void pass_span(void *user, const device_span *span) {
+  const session_plan *p = user;
+  p->span(p->span_user, &(sn_span){span->step, span->thread, span->begin_s, span->end_s});
+}
+
+/* Every state that the graph assigns, also one that the plan found to stay as it is. */
+static void count_versions(sn_session *s) {
+  const sn_graph *g = s->graph;
+  for (int i = 0; i < g->n_assigns; i++) {
+    const char *name = graph_leaf_name(g, graph_node(g, g->assigns[i].state));
+    store_entry *e = store_find(session_home(s, name), name);
+    if (e)
+      e->version++;
+  }
+}
+
+static sn_status run_device(sn_session *s, bool prepare) {
+  session_plan *p = s->plan;
+  device_run r = {.sizes = p->sizes,
+                  .inputs = p->inputs,
+                  .outputs = p->outputs,
+                  .states = p->states,
+                  .prepare = prepare,
+                  .before_commit = before_commit,
+                  .user = s,
+                  .progress = s->progress.report ? &s->progress : NULL,
+                  .span = p->span ? pass_span : NULL,
+                  .span_user = p};
+  return s->device->run(p->lowered, &r);
+}
+
+static sn_status run(sn_session *s) {
+  session_plan *p = s->plan;
+  SN_TRY(program_bind(p->compiled.program, s->ctx, s->bindings, p->sizes));
+  SN_TRY(session_reserve_outputs(s));
+  SN_TRY(bind_leaves(s));
+  bool prepare = p->compiled.program->n_prepare > 0 && is_stale(p);
+  p->prepared = p->prepared && !prepare;
+  SN_TRY(run_device(s, prepare));
+  if (prepare)
+    remember(p); /* before versions change: a graph never prepares what it assigns */
+  s->stats.prepares += prepare;
+  count_versions(s);
+  return SN_OK;
+}
+
+/* --- looking at it --- */
+
+sn_step session_step_view(const program *p, int index) {
+  const step *s = &p->steps[index];
+  const char *phase = index < p->n_prepare               ? "prepare"
+                      : index < p->n_prepare + p->n_main ? "main"
+                                                         : "commit";
+  return (sn_step){.name = s->name ? s->name : "",
+                   .archetype = archetype_name(s->kind),
+                   .phase = phase,
+                   .parts = s->n_parts,
+                   .launches = s->launches,
+                   .barrier = s->barrier,
+                   .flops = s->flops,
+                   .bytes = s->bytes};
+}
+
+static sn_step view_step(const sn_session *s, int index) {
+  return session_step_view(s->plan->compiled.program, index);
+}
+
+const session_engine session_by_plan = {create, run, destroy, view_step};

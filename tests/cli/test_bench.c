@@ -1,0 +1,158 @@
+/* sinew bench: wrong usage, and the forms of its report from results that are made by hand. Measuring itself runs a
+ * workload, which takes too long on the reference. */
+#include "cli/bench.h"
+#include "support/command.h"
+#include "support/test.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BENCH(...) command_run(command_sinew(), "bench", __VA_ARGS__, (char *)NULL)
+
+static void check_fails(command_result r, int code, const char *message) {
+  CHECK_EQ_INT(r.code, code);
+  CHECK_EQ_STR(r.out, "");
+  CHECK_STR_HAS(r.err, message);
+  command_free(&r);
+}
+
+TEST(wrong_usage) {
+  check_fails(BENCH("--workload", "LeNet"), 2, "no workload \"LeNet\"");
+  check_fails(BENCH("--repeat", "0"), 2, "--repeat");
+  check_fails(BENCH("--threads", "-1"), 2, "--threads");
+  check_fails(BENCH("StableDiffusion"), 2, "unexpected argument");
+  check_fails(BENCH("--workload", "StableDiffusion", "--device", "abacus"), 1, "abacus");
+}
+
+/* --- reports --- */
+
+static char odd_name[] = "layers.0/\"odd\" <name>", other_name[] = "";
+
+/* Two steps; the second ran on two threads. */
+static bench_step steps[] = {{odd_name, "matmul", "main", 2e9, 1e6, 0.002},
+                             {other_name, "row", "main", 1e6, 2e6, 0.001}};
+static sn_span spans[] = {{0, 0, 10.0, 10.002}, {1, 0, 10.002, 10.0025}, {1, 1, 10.002, 10.003}};
+
+static bench_form form(const char *name, double ms) {
+  return (bench_form){.name = name,
+                      .compile_s = 0.25,
+                      .median_ms = ms,
+                      .best_ms = ms,
+                      .stats = {.arena_bytes = 4096, .prepare_bytes = 64},
+                      .steps = steps,
+                      .n_steps = 2,
+                      .spans = spans,
+                      .n_spans = 3};
+}
+
+static char *written(void (*show)(FILE *, const bench_report *), int n) {
+  bench_result r[2] = {{.workload = sn_workload_at(0),
+                        .loss = 1.5,
+                        .sample = {1, NAN},
+                        .n_sample = 2,
+                        .state_bytes = 100,
+                        .peak_bytes = 1e6},
+                       {.workload = sn_workload_at(1), .loss = 2.5}};
+  for (int i = 0; i < n; i++) {
+    r[i].form[0] = form("inference", 3);
+    r[i].form[1] = form("latency", 1);
+    r[i].form[2] = form("training", 9);
+  }
+  bench_options o = {"cpu", "a <machine>", 2, 5, true};
+  bench_report report = {&o, r, n};
+  char *text = calloc(1, 1 << 18);
+  FILE *f = fopen(test_scratch("bench"), "w+");
+  if (CHECK(f && text)) {
+    show(f, &report);
+    rewind(f);
+    text[fread(text, 1, (1 << 18) - 1, f)] = '\0';
+  }
+  if (f)
+    fclose(f);
+  return text;
+}
+
+typedef struct parsed {
+  sn_ctx *ctx;
+  sn_json_doc *doc;
+  const sn_json *root;
+} parsed;
+
+static parsed parse(char *text) {
+  parsed p = {0};
+  if (CHECK(sn_ctx_create(NULL, &p.ctx) == SN_OK) &&
+      sn_json_parse(p.ctx, text, strlen(text), &p.doc) != SN_OK)
+    FAIL("%s", sn_ctx_message(p.ctx));
+  p.root = p.doc ? sn_json_root(p.doc) : NULL;
+  free(text);
+  return p;
+}
+
+static void end(parsed *p) {
+  sn_json_destroy(p->doc);
+  sn_ctx_destroy(p->ctx);
+}
+
+static double number(const sn_json *j, const char *key) {
+  double x = NAN;
+  CHECK(sn_json_number(sn_json_get(j, key), &x));
+  return x;
+}
+
+TEST(json_has_the_names_of_the_arena) {
+  parsed p = parse(written(bench_json, 1));
+  const sn_json *t = sn_json_get(p.root, "timings"), *o = sn_json_get(p.root, "outputs");
+  CHECK_EQ_STR(sn_json_string(sn_json_get(p.root, "framework"), NULL), "sinew");
+  CHECK_EQ_STR(sn_json_string(sn_json_get(p.root, "model"), NULL), "SmolLM2-135M");
+  CHECK_EQ_STR(sn_json_string(sn_json_get(p.root, "device"), NULL), "a <machine>");
+  CHECK_EQ_STR(sn_json_string(sn_json_get(p.root, "backend"), NULL), "cpu");
+  CHECK(number(t, "compile_s") == 0.25 && number(t, "inference_ms") == 3);
+  CHECK(number(t, "latency_ms") == 1 && number(t, "training_ms") == 9);
+  CHECK(number(o, "loss") == 1.5);
+  CHECK_EQ_INT(sn_json_size(sn_json_get(o, "logits_sample")), 2);
+  CHECK(number(sn_json_get(p.root, "memory"), "peak_bytes") == 1e6);
+  end(&p);
+  p = parse(written(bench_json, 2));
+  CHECK_EQ_INT(sn_json_size(p.root), 2);
+  end(&p);
+}
+
+TEST(trace_has_a_span_a_step_and_thread) {
+  parsed p = parse(written(bench_trace, 1));
+  const sn_json *events = sn_json_get(p.root, "traceEvents");
+  int n = 0;
+  for (size_t i = 0; i < sn_json_size(events); i++) {
+    const sn_json *e = sn_json_at(events, i);
+    const char *kind = sn_json_string(sn_json_get(e, "ph"), NULL);
+    const char *name = sn_json_string(sn_json_get(e, "name"), NULL);
+    if (!kind || strcmp(kind, "X") != 0)
+      continue;
+    n++;
+    CHECK(number(e, "ts") >= 0 && number(e, "dur") > 0);
+    CHECK(number(sn_json_get(e, "args"), "bytes") > 0);
+    CHECK(name && *name);
+  }
+  CHECK_EQ_INT(n, 3 * BENCH_FORMS);
+  end(&p);
+}
+
+TEST(table_and_profile) {
+  char *table = written(bench_table, 2), *profile = written(bench_profile, 1);
+  CHECK_STR_HAS(table, "SmolLM2-135M");
+  CHECK_STR_HAS(table, "SmolVLA");
+  CHECK_STR_HAS(profile, "SmolLM2-135M, training: 3.000 ms in 2 steps");
+  CHECK_STR_HAS(profile, "66.7 %  matmul");
+  CHECK_STR_HAS(profile, "1000.0 GFLOP/s");
+  free(table);
+  free(profile);
+}
+
+TEST(html_stands_alone) {
+  char *text = written(bench_html, 2);
+  CHECK(strstr(text, "http") == NULL && strstr(text, "<name>") == NULL);
+  CHECK_STR_HAS(text, "a &lt;machine&gt;");
+  CHECK_STR_HAS(text, "&quot;odd&quot; &lt;name&gt;");
+  CHECK_STR_HAS(text, "</html>");
+  free(text);
+}

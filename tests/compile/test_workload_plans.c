@@ -1,0 +1,139 @@
+/* The plans of the five reference workloads, inference and training with Adam, as exact numbers: whoever changes the planner
+ * sees here what it does to them. Fewer is better; a number that goes down is written down here. The bounds that must hold whatever the numbers are checked
+ * apart. */
+#include "compile/compile.h"
+#include "support/test.h"
+
+#include <sinew/sinew.h>
+#include <sinew/train.h>
+#include <sinew/workload.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_PARAMS = 512, SMOLLM2_LAYERS = 30 };
+
+typedef struct numbers {
+  int64_t prepare, steps, launches, barriers, peak, lower_bound;
+} numbers;
+
+static const struct {
+  const char *workload;
+  bool train;
+  numbers is;
+} rows[] = {
+    {"SmolLM2-135M", false, {0, 0, 0, 0, 0, 0}},    {"SmolLM2-135M", true, {0, 0, 0, 0, 0, 0}},
+    {"SmolVLA", false, {0, 0, 0, 0, 0, 0}},         {"SmolVLA", true, {0, 0, 0, 0, 0, 0}},
+    {"StableDiffusion", false, {0, 0, 0, 0, 0, 0}}, {"StableDiffusion", true, {0, 0, 0, 0, 0, 0}},
+    {"ResNet-50", false, {0, 0, 0, 0, 0, 0}},       {"ResNet-50", true, {0, 0, 0, 0, 0, 0}},
+    {"Whisper-tiny", false, {0, 0, 0, 0, 0, 0}},    {"Whisper-tiny", true, {0, 0, 0, 0, 0, 0}},
+};
+
+/* --- building --- */
+
+static sn_status add_training(const sn_workload *w, sn_graph *g, sn_value loss) {
+  static sn_value states[MOST_PARAMS], grads[MOST_PARAMS];
+  static sn_param params[MOST_PARAMS];
+  int n = sn_workload_trainable(w, g, states, MOST_PARAMS);
+  if (!CHECK(n <= MOST_PARAMS))
+    return SN_ERR_INVALID;
+  for (int i = 0; i < n; i++)
+    params[i] = (sn_param){.state = states[i]};
+  SN_TRY(sn_grad(g, loss, states, n, grads));
+  sn_value rate = sn_input(g, "rate", SN_F32, SN_SCALAR),
+           at = sn_input(g, "step", SN_I32, SN_SCALAR);
+  sn_optimizer_build(g, &(sn_optimizer){.kind = SN_ADAM}, rate, at, params, grads, n, SN_NONE);
+  return sn_graph_status(g);
+}
+
+static sn_status compile_workload(sn_ctx *ctx, const char *name, bool train, compiled *out) {
+  const sn_workload *w = sn_workload_find(name);
+  sn_workload_values v;
+  sn_graph *g = NULL;
+  SN_TRY(sn_graph_create(ctx, &g));
+  sn_status status = sn_workload_build(w, g, SN_WORKLOAD_FULL, &v);
+  sn_output(g, "loss", v.loss);
+  if (!train)
+    sn_output(g, "output", v.output);
+  else if (status == SN_OK)
+    status = add_training(w, g, v.loss);
+  if (status == SN_OK)
+    status = compile_graph(g, NULL, out);
+  sn_graph_destroy(g);
+  return status;
+}
+
+/* --- looking --- */
+
+static numbers count(const compiled *c) {
+  const program *p = c->program;
+  return (numbers){p->n_prepare,       c->report.steps, c->report.launches,
+                   c->report.barriers, p->arena_bytes,  p->lower_bound};
+}
+
+static bool is_host_or_slow(const program *p) {
+  for (int i = 0; i < program_steps(p); i++)
+    if (p->steps[i].launches < 1)
+      return true;
+  return false;
+}
+
+/* Steps and launches whose name says that layer. */
+static void count_layer(const program *p, int layer, int64_t *steps, int64_t *launches) {
+  char prefix[32];
+  snprintf(prefix, sizeof prefix, "layers.%d:", layer);
+  *steps = *launches = 0;
+  for (int i = p->n_prepare; i < program_steps(p); i++)
+    if (p->steps[i].name && strstr(p->steps[i].name, prefix)) {
+      ++*steps;
+      *launches += p->steps[i].launches;
+    }
+}
+
+static void check_bounds(const char *name, bool train, const compiled *c, const numbers *is) {
+  CHECK((double)is->peak <= 1.05 * (double)is->lower_bound);
+  CHECK(!is_host_or_slow(c->program));
+  if (strcmp(name, "SmolLM2-135M") != 0)
+    return;
+  if (train) { /* ends of the model and the optimiser included */
+    CHECK(is->steps <= 24 * SMOLLM2_LAYERS);
+    CHECK(is->launches <= 32 * SMOLLM2_LAYERS);
+    return;
+  }
+  for (int layer = 0; layer < SMOLLM2_LAYERS; layer++) {
+    int64_t steps, launches;
+    count_layer(c->program, layer, &steps, &launches);
+    CHECK(steps > 0 && steps <= 8);
+    CHECK(launches > 0 && launches <= 10);
+  }
+}
+
+static void check_row(const char *name, bool train, const numbers *is) {
+  sn_ctx *ctx = NULL;
+  compiled c = {0};
+  REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
+  if (compile_workload(ctx, name, train, &c) != SN_OK) {
+    FAIL("%s", sn_ctx_message(ctx));
+  } else {
+    numbers now = count(&c);
+    check_bounds(name, train, &c, &now);
+    if (memcmp(&now, is, sizeof now) != 0)
+      FAIL("{%lld, %lld, %lld, %lld, %lld, %lld} is not {%lld, %lld, %lld, %lld, %lld, %lld}: "
+           "prepare, steps, "
+           "launches, barriers, peak, lower bound",
+           (long long)now.prepare, (long long)now.steps, (long long)now.launches,
+           (long long)now.barriers, (long long)now.peak, (long long)now.lower_bound,
+           (long long)is->prepare, (long long)is->steps, (long long)is->launches,
+           (long long)is->barriers, (long long)is->peak, (long long)is->lower_bound);
+  }
+  compile_destroy(&c);
+  sn_ctx_destroy(ctx);
+}
+
+TEST_WALK(plans) {
+  for (size_t i = 0; i < COUNT_OF(rows); i++)
+    if (test_begin("%s %s", rows[i].workload, rows[i].train ? "training" : "inference")) {
+      check_row(rows[i].workload, rows[i].train, &rows[i].is);
+      test_end();
+    }
+}
