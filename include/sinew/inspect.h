@@ -5,7 +5,8 @@
  *   printf("%lld steps, %lld bytes\n", (long long)i->n_steps, (long long)i->peak_bytes);
  *   sn_inspection_destroy(i);
  *
- * It compiles the graph as a session would, and needs no store, so nothing is run. Sizes are those of the symbols' maxima.
+ * It compiles the graph as a session would, and needs no store, so nothing is run. Sizes are those of the symbols' maxima. The
+ * graph must outlive the inspection, which belongs to the thread of the graph's context.
  */
 #ifndef SINEW_INSPECT_H
 #define SINEW_INSPECT_H
@@ -17,7 +18,8 @@ extern "C" {
 #endif
 
 typedef struct sn_inspect_options {
-  const char *device; /* as in sn_session_options */
+  /* As in sn_session_options. "ref" compiles nothing: it stands for the first device that does. */
+  const char *device;
   bool fast_math, no_optimizer, no_fusion;
 } sn_inspect_options;
 
@@ -42,7 +44,7 @@ typedef struct sn_lifetime {
   int first, last;
 } sn_lifetime;
 
-/* Made by sn_inspect; read only. */
+/* Made by sn_inspect; read only. Lists and strings live until sn_inspection_destroy. */
 typedef struct sn_inspection {
   const char *device;
   /* The graph: live nodes. Layers are the scopes that end in a number (layers.0). */

@@ -65,7 +65,8 @@ typedef struct sn_model sn_model;
 
 /* vocab, hidden, layers, heads and max_length are the caller's. What else is left 0 becomes: kv_heads = heads,
  * head_size = hidden / heads, inner = 4 · hidden, rotary = head_size, norm_eps 1e-5, init_scale 0.02, rope
- * base 10000, without scaling, embed_scale 1, attention_scale 1 / sqrt(head_size), rope_sliding = rope. Mind that bos and eos are token 0 then. */
+ * base 10000, without scaling, embed_scale 1, attention_scale 1 / sqrt(head_size), rope_sliding = rope. Mind that bos and
+ * eos are token 0 then. */
 SN_MUST_USE SN_API sn_status sn_model_create(sn_ctx *ctx, const sn_model_config *config,
                                              sn_model **out_model);
 /* From folder/config.json, with the keys of old and new transformers versions. */
@@ -110,9 +111,10 @@ typedef struct sn_generate_options {
   double min_p;
   double repetition_penalty; /* 0 or 1: off */
   uint64_t seed;
-  int64_t capacity; /* longest sequence, prompt included; 0: the model's own */
-  bool recompute;   /* run the whole sequence for each token, without a cache */
-  const char *device;
+  int64_t capacity;   /* longest sequence, prompt included; 0: the model's own. Memory for it is
+                         taken at once: give what you need of a model with a long context */
+  bool recompute;     /* run the whole sequence for each token, without a cache */
+  const char *device; /* as in sn_session_options */
 } sn_generate_options;
 
 /* The store must hold the weights, which are read anew for each token; the cache and the random key are the

@@ -1,4 +1,4 @@
-/* Sessions: a graph made ready to run, many times, on a store.
+/* Sessions: a graph compiled once and run many times, on a store.
  *
  *   sn_session *s;
  *   sn_session_create(graph, store, NULL, &s);
@@ -7,10 +7,16 @@
  *   sn_session_run(s);
  *   sn_session_read(s, "loss", &loss, sizeof loss);
  *
+ * Creating a session compiles the graph and proves the plan; all memory is taken then, for the symbols' maxima. Other
+ * values of symbols, other inputs and other contents of the store need no new session.
+ *
  * A run reads the state as it is at its start, computes the outputs, and at its end commits all assigns
  * at once. When a run fails, nothing is committed. The graph must outlive the session and must not be
  * changed while it lives. Every state that the graph reads must be in the store (sn_store_init,
  * sn_model_load); store may be NULL for a graph without state.
+ *
+ * A session belongs to the thread of its graph's context, which also gives its memory and keeps its messages. Its store
+ * may be shared with sessions on other threads: runs on one store wait for each other.
  */
 #ifndef SINEW_SESSION_H
 #define SINEW_SESSION_H
@@ -31,7 +37,8 @@ typedef struct sn_span {
 } sn_span;
 
 typedef struct sn_session_options {
-  /* "auto" or a name that sn_device_name lists; NULL is "auto". */
+  /* "auto" or a name that sn_device_name lists; NULL is "auto". "ref" runs the graph as it is, without compiling it:
+   * the options below that are about the compiler, steps and threads then mean nothing. */
   const char *device;
   /* A run whose output of this name is not finite fails (SN_ERR_NUMERIC) and commits nothing; NULL: no
    * such check. */
@@ -41,13 +48,13 @@ typedef struct sn_session_options {
   sn_store *local;
   /* Called while a run goes on; it must not use the session or its stores. */
   sn_progress progress;
-  int threads; /* 0: as many as are good */
+  int threads; /* 0: as many as are good; the devices of this version use one */
   /* What the compiler may do. fast_math allows rewrites that are wrong for infinities, NaN and cancellation (x - x = 0,
    * x / x = 1, 0 * x = 0); without it results stay within rounding of the graph as written. The other two are for finding
    * out what is at fault. */
   bool fast_math, no_optimizer, no_fusion;
-  /* A folder where plans are kept for the next time, or NULL. Files in it are checked and proved like fresh plans, so what
-   * is in them can cost time but not change a result. */
+  /* A folder that exists, where plans are kept for the next time, or NULL. Files in it are checked and proved like fresh
+   * plans, so what is in them can cost time but not change a result. One that cannot be read or written is no error. */
   const char *plan_cache;
   /* Called for each step that ran, at the latest when the run ends; NULL: steps are not timed. It must not use the session
    * or its stores. */
@@ -83,7 +90,7 @@ SN_MUST_USE SN_API sn_status sn_session_read_at(sn_session *session, int output,
 SN_MUST_USE SN_API sn_status sn_session_output_type(sn_session *session, int output,
                                                     sn_type *out_type);
 
-/* --- what a session is made of and has done; zeros where it runs on the reference --- */
+/* --- what a session is made of and has done; on the reference all but `runs` are zeros, and there are no steps --- */
 
 typedef struct sn_session_stats {
   int64_t compiles, prepares, runs;  /* since it was made; good runs only */
@@ -91,7 +98,7 @@ typedef struct sn_session_stats {
   int64_t prepare_steps; /* first steps of the plan, run when a state that they read has changed */
   int64_t arena_bytes, prepare_bytes; /* beside states, inputs and outputs */
   double compile_s;
-  bool from_cache; /* the plan was found in plan_cache */
+  bool from_cache; /* the plan was found in plan_cache, and proved */
 } sn_session_stats;
 
 SN_API sn_session_stats sn_session_get_stats(const sn_session *session);
@@ -109,7 +116,10 @@ typedef struct sn_step {
 /* Steps in order, those of prepare first; SN_ERR_NOT_FOUND beyond the last. */
 SN_MUST_USE SN_API sn_status sn_session_step(sn_session *session, int index, sn_step *out_step);
 
-/* Devices of this build on this machine, the one that "auto" chooses first; NULL beyond the last. */
+/* Devices of this build on this machine, the one that "auto" chooses first; NULL beyond the last. Constants, for any thread:
+ *
+ *   for (int i = 0; sn_device_name(i); i++)
+ *     printf("%s: %s\n", sn_device_name(i), sn_device_description(i)); */
 SN_API const char *sn_device_name(int index);
 SN_API const char *sn_device_description(int index);
 

@@ -98,7 +98,7 @@ typedef struct sn_trainer_options {
   int64_t accumulate; /* micro-batches an update is made from; 0 counts as 1 */
   double loss_scale; /* initial scale; it halves, and the update is left out, when a gradient is not
                          finite, and doubles after 2000 good updates; 0: no scaling */
-  const char *device;
+  const char *device; /* as in sn_session_options */
 } sn_trainer_options;
 
 typedef struct sn_trainer sn_trainer;

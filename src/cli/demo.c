@@ -22,7 +22,7 @@ enum {
   CONTEXT = 96,
   BATCH = 2,
   CALIBRATION = 6, /* steps before the total is planned */
-  FEWEST = 60,
+  FEWEST = 120,
   MOST = 3000,
   EVALUATIONS = 10,
   QUICK_BATCHES = 3, /* of the held-out text, while training */

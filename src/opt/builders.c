@@ -166,8 +166,8 @@ static bool mean_of_rows(const rule_match *m, void *attrs) {
   return true;
 }
 
-/* No label is this one: those that are read must lie in 0 … C-1. */
-enum { NO_LABEL = -1 };
+/* What is never a label: nobody marks padding with it, so that such a mark stays the error that it was. */
+enum { NO_LABEL = INT32_MIN };
 static bool labels(void *attrs, double smoothing, sn_reduction reduction) {
   attrs_cross_entropy *a = attrs;
   a->ignore_index = NO_LABEL;

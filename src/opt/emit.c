@@ -95,12 +95,20 @@ sn_status opt_copy(const sn_graph *g, const bool *live, sn_graph *out, sn_value 
   return status;
 }
 
-static const char *scope_of(const extraction *x, class_id c, const enode *n) {
+/* Where a node belongs: where it or its value was written; a value that rules made belongs to the last of what it is made
+ * from, leaves aside. */
+static const char *scope_of(const extraction *x, const emission *m, class_id c, const enode *n,
+                            const sn_value *in) {
   const sn_graph *g = x->e->input;
-  uint32_t v = x->e->classes[c]->origin;
+  uint32_t v = x->e->classes[c]->origin, last = 0;
   if (n->origin)
     return g->nodes[n->origin - 1].scope;
-  return v ? g->nodes[g->values[v].node].scope : "";
+  if (v)
+    return g->nodes[g->values[v].node].scope;
+  for (int i = 0; i < n->n_in; i++)
+    if (in[i].id > last && !leaf(graph_node(m->out, in[i])))
+      last = in[i].id;
+  return last ? graph_node(m->out, (sn_value){last})->scope : "";
 }
 
 static sn_status emit_class(extraction *x, emission *m, class_id c) {
@@ -119,7 +127,7 @@ static sn_status emit_class(extraction *x, emission *m, class_id c) {
     return SN_ERR_NO_MEMORY;
   for (int i = 0; i < n->n_in; i++)
     in[i] = n->in[i] ? m->value[egraph_find(x->e, n->in[i])] : SN_NONE;
-  SN_TRY(add(m, n->op, in, n->n_in, n->attrs, scope_of(x, c, n), &m->value[c]));
+  SN_TRY(add(m, n->op, in, n->n_in, n->attrs, scope_of(x, m, c, n, in), &m->value[c]));
   const sn_type *type = &x->e->classes[c]->type;
   if (type->dtype != SN_NO_DTYPE && !type_equal(*type, sn_value_type(m->out, m->value[c])))
     return diag_fail(m->out->ctx, SN_ERR_INTERNAL, "opt: %s has not the type of its class",

@@ -142,6 +142,7 @@ sn_status opt_run(const sn_graph *in, const opt_options *options, sn_graph **out
   opt_report own;
   run r = {.in = in, .o = *options, .report = report ? report : &own};
   *out_graph = NULL;
+  r.o.target.count_nodes = r.o.recognise_only;
   start_report(r.report);
   if (in->status != SN_OK)
     return diag_fail(in->ctx, in->status, "%s", in->message);

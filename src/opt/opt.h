@@ -26,11 +26,15 @@
 /* What a machine does in a second, and what starting a step costs. */
 typedef struct opt_target {
   double flops, bytes, launch_s;
+  bool
+      count_nodes; /* the cost is launch_s a node, and little for a leaf or a view: what recognition chooses by */
 } opt_target;
 
 typedef struct opt_options {
   bool fast_math;
-  bool recognise_only; /* composites from primitives and nothing else: before sn_grad */
+  /* Composites from primitives and nothing else, before sn_grad. Of equal forms the one of fewer nodes is taken, whatever it
+   * costs forward: what is saved are gradients. */
+  bool recognise_only;
   opt_target target;   /* zeros: a modest machine */
   int64_t max_nodes;   /* e-nodes beyond the input's; 0: four times the input's, and 10,000 */
   int64_t max_matches; /* 0: forty times the input's nodes, and 100,000 */

@@ -59,6 +59,8 @@ typedef struct fuse_acc {
 } fuse_acc;
 
 enum { FUSE_ACCS = 8, FUSE_SHAPES = 4 };
+/* Where the stages of prepared groups begin: below all others, which may therefore read them wherever they stand. */
+enum { STAGE_PREPARED = -(1 << 24) };
 
 typedef struct fuse_group {
   group_kind kind;

@@ -64,7 +64,7 @@ sn_status fuse_core(fuse *f, const node *n) {
     if (n->in[k].id)
       SN_TRY(settle_operand(f, n, group, n->in[k].id));
   fuse_group *g = f->groups[group];
-  g->stage = 0;
+  g->stage = g->prepared ? STAGE_PREPARED : 0;
   for (int k = 0; k < n->n_in; k++) {
     strided s;
     if (n->in[k].id && !as_strided(f, group, n->in[k].id, &s))

@@ -173,6 +173,7 @@ static sn_status check_node(fuse *f, const node *n, region *seen, int *n_seen) {
     return f->status;
   fuse_group *g = f->groups[group];
   g->prepared = false;
+  g->stage = 0;
   sn_shape shape = checked_shape(f, n);
   place at = {.rank = shape.rank};
   int axis = 0;

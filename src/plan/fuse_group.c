@@ -14,6 +14,7 @@ int fuse_add_group(fuse *f, group_kind kind, const node *anchor) {
   const fuse_value *v = &f->values[anchor->first];
   g->prepared =
       v->prepared && (v->leafy || v->flops >= 8 || v->elements <= 65536 || v->state != VALUE_FLOAT);
+  g->stage = g->prepared ? STAGE_PREPARED : 0;
   dag_init(&g->d, &f->memory, 0);
   f->groups[f->n_groups] = g;
   return f->n_groups++;

@@ -204,7 +204,8 @@ static void delay_sources(fuse *f, fuse_group **order, int n) {
     }
   }
   for (int k = 0; k < n; k++)
-    if (!order[k]->n_reads && !order[k]->n_after && order[k]->soonest != INT32_MAX)
+    if (!order[k]->n_reads && !order[k]->n_after && !order[k]->prepared &&
+        order[k]->soonest != INT32_MAX)
       order[k]->stage = order[k]->soonest - 1;
 }
 
@@ -242,6 +243,8 @@ static sn_status find_sections(assembly *a) {
     bool ready = may_prepare(f, g);
     for (int r = 0; r < g->n_reads; r++)
       ready = ready && f->groups[g->reads[r]]->section == SECTION_PREPARE;
+    for (int r = 0; r < g->n_after; r++)
+      ready = ready && f->groups[fuse_root(f, g->after[r])]->section == SECTION_PREPARE;
     g->section = ready ? SECTION_PREPARE : g->final || late ? SECTION_COMMIT : SECTION_MAIN;
   }
   return SN_OK;

@@ -7,7 +7,7 @@
 typedef enum section { SECTION_PREPARE, SECTION_MAIN, SECTION_COMMIT } section;
 
 /* Stages of steps that nothing else joins, and of those that end a run. */
-enum { STAGE_ALONE = -1, STAGE_FINAL = INT32_MAX };
+enum { STAGE_ALONE = INT32_MIN, STAGE_FINAL = INT32_MAX };
 
 /* A step while it is put together. */
 typedef struct draft {

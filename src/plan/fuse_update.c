@@ -47,6 +47,7 @@ sn_status fuse_update(fuse *f, const node *n) {
     return f->status;
   f->groups[group]->updates = n->in[0].id;
   f->groups[group]->prepared = false;
+  f->groups[group]->stage = 0;
   if (!emit_update(f, n, group)) {
     f->n_groups--;
     return f->status != SN_OK ? f->status : fuse_alone(f, n->first);

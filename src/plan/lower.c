@@ -2,7 +2,7 @@
  * decompositions. Each pass copies the live part of a graph and replaces what is left of composites by one level of
  * decomposition; decompositions are a few levels deep, so a few passes end it.
  *
- * requires: a sound graph. keeps: leaves (dead ones too), outputs, assigns, symbols, scopes, streams. breaks: value ids. */
+ * requires: a sound graph. keeps: leaves (dead ones too), outputs, assigns, symbols, scopes, labels, streams. breaks: value ids. */
 #include "ops/table.h"
 #include "plan/plan.h"
 
@@ -44,8 +44,23 @@ static bool is_primitive(const sn_graph *g, const node *n) {
 
 static bool is_leaf(const node *n) { return n->op == OP_input || n->op == OP_state; }
 
-static sn_status copy_node(lowering *l, const node *n, const sn_value *in) {
-  sn_value first = graph_add(l->out, n->op, in, n->n_in, n->attrs);
+/* A concat of more than a region can choose from becomes one of concats; `in` is overwritten. Returns how many are left. */
+static int split_concat(lowering *l, const node *n, sn_value *in) {
+  enum { MOST = 64 };
+  int left = n->n_in;
+  while (n->op == OP_concat && left > MOST) {
+    int made = 0;
+    for (int k = 0; k < left; k += MOST)
+      in[made++] =
+          graph_add(l->out, n->op, in + k, (int)min_i64(MOST, (int64_t)left - k), n->attrs);
+    left = made;
+  }
+  return left;
+}
+
+static sn_status copy_node(lowering *l, const node *n, sn_value *in) {
+  int n_in = split_concat(l, n, in);
+  sn_value first = graph_add(l->out, n->op, in, n_in, n->attrs);
   for (int k = 0; k < n->n_out; k++)
     l->value[n->first + (uint32_t)k] = (sn_value){first.id + (uint32_t)k};
   return l->out->status;
@@ -76,6 +91,15 @@ static const char *scope_of(lowering *l, const node *n, bool composite) {
   return joined ? graph_intern(l->out, joined) : NULL;
 }
 
+static sn_status copy_labels(lowering *l, const node *n) {
+  for (int k = 0; k < n->n_out; k++) {
+    const char *label = l->in->values[n->first + (uint32_t)k].label;
+    if (label)
+      (void)sn_label(l->out, l->value[n->first + (uint32_t)k], label);
+  }
+  return l->out->status;
+}
+
 static sn_status lower_node(lowering *l, const node *n) {
   sn_value few[MAX_INPUTS], *in = few;
   bool composite = !is_primitive(l->in, n);
@@ -89,7 +113,7 @@ static sn_status lower_node(lowering *l, const node *n) {
   l->out->scope = scope;
   sn_status status = composite ? decompose_node(l, n, in) : copy_node(l, n, in);
   l->out->scope = "";
-  return status;
+  return status == SN_OK ? copy_labels(l, n) : status;
 }
 
 static sn_status lower_ends(lowering *l) {

@@ -277,6 +277,7 @@ static sn_status verify_bound(verifier *v) {
   }
   SN_TRY(expect_bind(v));
   SN_TRY(check_types(v));
+  SN_TRY(verify_sizes(v));
   SN_TRY(verify_accesses(v));
   SN_TRY(verify_cover(v));
   SN_TRY(requires_start(v));

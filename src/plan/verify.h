@@ -1,6 +1,7 @@
 /* The verifier's rooms and what they share. plan_verify (verify.c) proves a program against its lowered graph:
  *
  *   verify_code.c     each region is well formed: registers, phases, axes
+ *   verify_size.c     sizes are such as devices may compute with; no part works for nothing
  *   verify_memory.c   replay in order on bytes: what each read finds, who may write what
  *   verify_hazard.c   what may happen at the same time: parts of a step, steps between two barriers, in place
  *   verify_access.c   accesses stay in their values, under a set of bindings
@@ -29,19 +30,22 @@ enum {
 
 /* --- expressions (verify_symbol.c) --- */
 
-/* What a register holds, as the hash of its expression; or a number that is known. */
+/* What a register holds, as the hash of its expression; or a number that is known. Where the bool `guard` (a hash; 0: none) holds
+ * it is `bare`: guards within what is guarded anyway make no difference. */
 typedef struct sym {
   uint64_t hash;
   double number;
   bool known;
-  uint8_t dtype;  /* the narrowest that is known to hold it */
-  uint64_t guard; /* it is 0 where this bool (a hash) is false; 0: nothing is known */
+  bool bare_known; /* the number is that of `bare` */
+  uint8_t dtype;   /* the narrowest that is known to hold it */
+  uint64_t guard, bare;
 } sym;
 
-/* A linear index: a number, and terms of registers that are not known (0: none). */
+/* A linear index: a number, and terms of registers that are not known (0: none), of which one leads. */
 typedef struct spot {
   int64_t number;
-  uint64_t regs;
+  uint64_t regs, lead;
+  int64_t lead_stride;
 } spot;
 
 static inline uint64_t hash_mix(uint64_t h, uint64_t x) {
@@ -60,13 +64,21 @@ sym sym_reduce(reduce_kind kind, sn_dtype dtype, int64_t count, const sym *bodie
 /* The points at which reductions over `count` points are compared: first, last and two others; how many. */
 int reduce_samples(int64_t count, int64_t out[VERIFY_SAMPLES]);
 void spot_add(spot *s, sym index, int64_t stride, int64_t size);
-/* Checks so far: a known failure, or the hash of those that are not known. */
+/* Checks so far: a known failure, or the hash of those that are not known; and a sum that is 0 where they pass, since the
+ * coordinate that it is has only one place (regs 0: none). */
 typedef struct outcome {
   bool fails;
   uint64_t unknown;
+  spot zero;
 } outcome;
 void outcome_add(outcome *o, spot at, int64_t size, int64_t divisor);
 sym outcome_sym(outcome o);
+/* The same index where the checks pass, without the lead of `zero`, whose factor in it is `times` (spot_factor of its terms). */
+spot outcome_spot(outcome o, spot at, int64_t times);
+/* stride where the term is that of `lead`, else 0. */
+int64_t spot_factor(uint64_t lead, sym index, int64_t stride, int64_t size);
+/* What is computed at a place, where the checks pass and anywhere. */
+sym outcome_either(outcome o, sym where, sym anywhere);
 /* x where the checks pass, else 0. */
 sym outcome_guard(outcome o, sym x);
 
@@ -117,7 +129,11 @@ typedef struct verifier {
   arena bound;
   /* the part at hand */
   uint32_t serial;
-  uint32_t *loaded; /* by value of g: the serial of the part that loads it */
+  uint32_t *loaded;     /* by value of g: the serial of the part that loads it */
+  uint32_t *part_loads; /* these */
+  int n_part_loads;
+  uint32_t *seen_through; /* the same of views that it loads, as it loads what they show */
+  uint32_t *shows;        /* by value of g: the value that it is a view of; 0: it is none */
   memo_entry *memo, *memos[MEMO_SIZES];
   int memo_size;
   size_t n_memo, cap_memo;
@@ -167,7 +183,11 @@ sn_status verify_code(const verifier *v) SN_MUST_USE;
 sn_status verify_memory(verifier *v) SN_MUST_USE;
 sn_status verify_hazards(verifier *v) SN_MUST_USE;
 
+/* Part of a loop or matmul: all that it does is for its stores and requires. */
+sn_status verify_work(const verifier *v, int s, const part *p) SN_MUST_USE;
+
 /* --- under bindings --- */
+sn_status verify_sizes(const verifier *v) SN_MUST_USE;
 sn_status verify_accesses(verifier *v) SN_MUST_USE;
 sn_status verify_cover(verifier *v) SN_MUST_USE;
 sn_status verify_regions(verifier *v) SN_MUST_USE;
@@ -191,6 +211,11 @@ sym expect_element(verifier *v, uint32_t value, const int64_t *at, bool inside);
 int64_t expect_size(const verifier *v, sn_dim d);
 /* From now on elements see sizes as expressions; until expect_bind. */
 sn_status expect_unbind(verifier *v) SN_MUST_USE;
+/* After all expect_loads of a part. */
+void expect_see_through(verifier *v);
+/* Where in a value: see verify_graph.h. The element through what views show. */
+struct position;
+sym expect_shown(verifier *v, uint32_t value, const struct position *at);
 /* Element of a value that a program has loaded, or that is a leaf. */
 sym expect_load(const verifier *v, uint32_t value, spot at);
 /* The value's type in numbers, and its number of elements. */

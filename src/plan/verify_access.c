@@ -6,7 +6,7 @@
  */
 #include "plan/verify.h"
 
-enum { ENUMERATED = 1 << 16, TRIED = 1024 };
+enum { ENUMERATED = 1 << 16, WALKED = 1 << 20, MOST_CHECKS = 24 };
 
 /* A term in numbers; coefficients of the same variable add up. */
 typedef struct variable {
@@ -27,13 +27,16 @@ typedef struct bound {
   int64_t lo, hi;
 } bound;
 
-static variable variable_of(const verifier *v, const term *t) {
+static variable variable_of(const verifier *v, const int64_t *extents, const term *t) {
   bool by_reg = t->axis == TERM_REG;
-  return (variable){.axis = t->axis,
-                    .from = by_reg ? t->from : (reg)0,
-                    .div = by_reg ? 1 : max_i64(1, verify_size(v, t->div)),
-                    .mod = verify_size(v, t->mod),
-                    .stride = verify_size(v, t->stride)};
+  variable x = {.axis = t->axis,
+                .from = by_reg ? t->from : (reg)0,
+                .div = by_reg ? 1 : max_i64(1, verify_size(v, t->div)),
+                .mod = verify_size(v, t->mod),
+                .stride = verify_size(v, t->stride)};
+  if (!by_reg && x.mod > (extents[x.axis] - 1) / x.div) /* changes nothing */
+    x.mod = 0;
+  return x;
 }
 
 static variable *find_variable(index_form *f, const variable *x) {
@@ -52,13 +55,17 @@ static int64_t top_of(const index_form *f, const variable *x) {
   return x->mod > 0 ? min_i64(top, x->mod - 1) : top;
 }
 
+/* The range of one variable's summand. */
+static void add_reach(const index_form *f, const variable *x, bound *b) {
+  int64_t reach = x->stride * top_of(f, x);
+  b->lo += min_i64(reach, 0);
+  b->hi += max_i64(reach, 0);
+}
+
 static bound range_of(const index_form *f) {
   bound b = {f->base + f->lo, f->base + f->hi};
-  for (int k = 0; k < f->n; k++) {
-    int64_t reach = f->of[k].stride * top_of(f, &f->of[k]);
-    b.lo += min_i64(reach, 0);
-    b.hi += max_i64(reach, 0);
-  }
+  for (int k = 0; k < f->n; k++)
+    add_reach(f, &f->of[k], &b);
   return b;
 }
 
@@ -70,12 +77,9 @@ static bound exact_range(const index_form *f) {
     bool walk = x->axis != TERM_REG && f->extents[x->axis] <= ENUMERATED, seen = false;
     for (int j = 0; j < k; j++)
       seen |= f->of[j].axis == x->axis;
-    if (!walk) {
-      b.lo += min_i64(x->stride * top_of(f, x), 0);
-      b.hi += max_i64(x->stride * top_of(f, x), 0);
-      continue;
-    }
-    if (seen)
+    if (!walk)
+      add_reach(f, x, &b);
+    if (!walk || seen)
       continue;
     int64_t lo = INT64_MAX, hi = INT64_MIN;
     for (int64_t i = 0; i < f->extents[x->axis]; i++) {
@@ -93,23 +97,43 @@ static bound exact_range(const index_form *f) {
   return b;
 }
 
+/* i / e as q * (i / (e q)) + i / e % q, where a check speaks of i / (e q). */
+static void split_for(index_form *f, const variable *x) {
+  if (x->axis == TERM_REG || find_variable(f, x) || f->n == (int)COUNT_OF(f->of))
+    return;
+  for (int k = 0; k < f->n; k++) {
+    variable *of = &f->of[k];
+    int64_t q = x->div / of->div;
+    if (of->axis != x->axis || x->div % of->div || q < 2 || of->mod % q || x->mod != of->mod / q)
+      continue;
+    f->of[f->n] = *x;
+    f->of[f->n++].stride = of->stride * q;
+    of->mod = q;
+    return;
+  }
+}
+
 /* Takes a check's coordinate out of the index, where it is part of it as a whole. */
 static void use_check(const verifier *v, index_form *f, const check *c) {
-  if (!c->n_terms || c->n_terms > ACCESS_TERMS || verify_size(v, c->divisor) > 1)
+  if (!c->n_terms || verify_size(v, c->divisor) > 1)
     return;
-  variable lead = variable_of(v, &c->terms[0]);
+  for (int k = 0; k < c->n_terms; k++) {
+    variable x = variable_of(v, f->extents, &c->terms[k]);
+    split_for(f, &x);
+  }
+  variable lead = variable_of(v, f->extents, &c->terms[0]);
   const variable *same = find_variable(f, &lead);
   if (!same || !lead.stride || !same->stride || same->stride % lead.stride)
     return;
   int64_t times = same->stride / lead.stride;
   for (int k = 0; k < c->n_terms; k++) {
-    variable x = variable_of(v, &c->terms[k]);
+    variable x = variable_of(v, f->extents, &c->terms[k]);
     const variable *in = find_variable(f, &x);
     if (!in || in->stride != times * x.stride)
       return;
   }
   for (int k = 0; k < c->n_terms; k++) {
-    variable x = variable_of(v, &c->terms[k]);
+    variable x = variable_of(v, f->extents, &c->terms[k]);
     find_variable(f, &x)->stride = 0;
   }
   int64_t reach = times * (verify_size(v, c->size) - 1);
@@ -121,7 +145,7 @@ static void use_check(const verifier *v, index_form *f, const check *c) {
 static index_form form_of(const verifier *v, const access *a, const int64_t *extents) {
   index_form f = {.base = verify_size(v, a->base), .extents = extents};
   for (int k = 0; k < a->n_terms; k++) {
-    variable x = variable_of(v, &a->terms[k]);
+    variable x = variable_of(v, extents, &a->terms[k]);
     variable *same = find_variable(&f, &x);
     if (same)
       same->stride += x.stride;
@@ -133,56 +157,139 @@ static index_form form_of(const verifier *v, const access *a, const int64_t *ext
 
 static bool within(bound b, int64_t count) { return b.lo >= 0 && b.hi < count; }
 
-/* A coordinate at a point, registers taken as 0; false where it depends on one. */
-static bool number_at(const verifier *v, sn_dim base, const term *terms, int n, const int64_t *at,
-                      int64_t *out) {
-  bool known = true;
-  *out = verify_size(v, base);
+/* A coordinate at a point. */
+static int64_t number_at(const verifier *v, sn_dim base, const term *terms, int n,
+                         const int64_t *at) {
+  int64_t x = verify_size(v, base);
   for (int k = 0; k < n; k++) {
-    variable x = variable_of(v, &terms[k]);
-    if (x.axis == TERM_REG) {
-      known = false;
-      continue;
-    }
-    int64_t i = at[x.axis] / x.div;
-    *out += x.stride * (x.mod > 0 ? i % x.mod : i);
+    int64_t i = at[terms[k].axis] / max_i64(1, verify_size(v, terms[k].div));
+    int64_t mod = verify_size(v, terms[k].mod);
+    x += verify_size(v, terms[k].stride) * (mod > 0 ? i % mod : i);
   }
-  return known;
+  return x;
 }
 
-/* Whether no check is known to fail at a point. */
+static bool names_register(const term *terms, int n) {
+  for (int k = 0; k < n; k++)
+    if (terms[k].axis == TERM_REG)
+      return true;
+  return false;
+}
+
+/* Whether no check fails at a point; those that depend on a register may pass. */
 static bool checks_pass(const verifier *v, const access *a, const int64_t *at) {
   for (int k = 0; k < a->n_checks; k++) {
     const check *c = &a->checks[k];
-    int64_t x, divisor = max_i64(1, verify_size(v, c->divisor));
-    if (number_at(v, c->offset, c->terms, c->n_terms, at, &x) &&
-        (x < 0 || x % divisor || x / divisor >= verify_size(v, c->size)))
+    if (names_register(c->terms, c->n_terms))
+      continue;
+    int64_t x = number_at(v, c->offset, c->terms, c->n_terms, at);
+    int64_t divisor = max_i64(1, verify_size(v, c->divisor));
+    if (x < 0 || x % divisor || x / divisor >= verify_size(v, c->size))
       return false;
   }
   return true;
 }
 
-/* All points of a small space, else some that are spread over it. */
-static sn_status try_points(const verifier *v, int s, const use *u, const int64_t *extents, int n) {
-  int64_t total = 1, count = verify_size(v, v->p->values[u->value].count), at[VERIFY_AXES], x;
+/* The axes that an access and its checks name; the others do not matter. Returns how many points these have, at most `most` + 1. */
+static int64_t named_points(const access *a, const int64_t *extents, int n, int64_t most,
+                            bool *named) {
+  int64_t total = 1;
+  memset(named, 0, VERIFY_AXES * sizeof *named);
+  for (int k = 0; k < a->n_terms; k++)
+    if (a->terms[k].axis != TERM_REG)
+      named[a->terms[k].axis] = true;
+  for (int c = 0; c < a->n_checks; c++)
+    for (int k = 0; k < a->checks[c].n_terms; k++)
+      if (a->checks[c].terms[k].axis != TERM_REG)
+        named[a->checks[c].terms[k].axis] = true;
   for (int d = 0; d < n; d++)
-    if (!mul_fits(total, extents[d], &total))
-      total = INT64_MAX / 2;
-  int64_t tried = min_i64(total, TRIED);
-  for (int64_t k = 0; k < tried; k++) {
-    int64_t rest = total <= TRIED ? k
-                   : k < 2        ? k * (total - 1)
-                           : (int64_t)(hash_mix((uint64_t)k, (uint64_t)total) % (uint64_t)total);
-    for (int d = n - 1; d >= 0; d--) {
-      at[d] = rest % extents[d];
-      rest /= extents[d];
-    }
-    bool known = number_at(v, u->code->at.base, u->code->at.terms, u->code->at.n_terms, at, &x);
-    if (checks_pass(v, &u->code->at, at) && (x < 0 ? known : x >= count))
-      return verify_fail(v, s, u->value, "reads elements up to %lld, but it has %lld", (long long)x,
-                         (long long)count);
+    if (named[d] && (!mul_fits(total, extents[d], &total) || total > most))
+      return most + 1;
+  return total;
+}
+
+/* Point by point, where there are not too many. */
+static bool proved_by_points(const verifier *v, const access *a, int64_t count,
+                             const int64_t *extents, int n) {
+  int64_t at[VERIFY_AXES] = {0};
+  bool named[VERIFY_AXES];
+  int64_t total = named_points(a, extents, n, WALKED, named);
+  if (total > WALKED || names_register(a->terms, a->n_terms))
+    return false;
+  for (int64_t k = 0; k < total; k++) {
+    int64_t rest = k;
+    for (int d = n - 1; d >= 0; d--)
+      if (named[d]) {
+        at[d] = rest % extents[d];
+        rest /= extents[d];
+      }
+    int64_t x = number_at(v, a->base, a->terms, a->n_terms, at);
+    if ((x < 0 || x >= count) && checks_pass(v, a, at))
+      return false;
   }
-  return SN_OK;
+  return true;
+}
+
+/* Checks that do not fit into an access are made beforehand: "not inside", as a number, must be 0. */
+static const access *made_before(const verifier *v, const region *r, const check *c) {
+  if (c->n_terms != 1 || c->terms[0].axis != TERM_REG || verify_size(v, c->terms[0].stride) != 1 ||
+      verify_size(v, c->offset) != 0 || verify_size(v, c->size) != 1 ||
+      verify_size(v, c->terms[0].mod) < 2)
+    return NULL;
+  const instr *cast = &r->code[c->terms[0].from], *not = &r->code[cast->a];
+  if (cast->op != REGION_ALU || cast->code != ALU_cast || not ->op != REGION_ALU ||
+      not ->code != ALU_not || r->code[not ->a].op != REGION_INSIDE)
+    return NULL;
+  return &r->code[not ->a].at;
+}
+
+/* All that checks say; returns how many there are. */
+static int all_checks(const verifier *v, const region *r, const access *a,
+                      const check *out[MOST_CHECKS]) {
+  int n = 0;
+  for (int k = 0; k < a->n_checks; k++) {
+    const access *before = made_before(v, r, &a->checks[k]);
+    out[n++] = &a->checks[k];
+    for (int j = 0; before && j < before->n_checks && n < MOST_CHECKS; j++)
+      out[n++] = &before->checks[j];
+  }
+  return n;
+}
+
+/* Each check in turn is the first to be used: what one takes out of the index another may need. */
+static bool proved_by_checks(const verifier *v, const index_form *f, const region *r,
+                             const access *a, int64_t count) {
+  const check *checks[MOST_CHECKS + ACCESS_CHECKS];
+  int n = all_checks(v, r, a, checks);
+  for (int first = 0; first < n; first++) {
+    index_form g = *f;
+    for (int k = 0; k < n; k++)
+      use_check(v, &g, checks[(first + k) % n]);
+    if (within(range_of(&g), count) || within(exact_range(&g), count))
+      return true;
+  }
+  return false;
+}
+
+/* A part over nothing touches nothing; nor does a load under a check that never passes. */
+static bool touches_nothing(const verifier *v, const access *a, const int64_t *extents, int n) {
+  for (int d = 0; d < n; d++)
+    if (extents[d] <= 0)
+      return true;
+  for (int k = 0; k < a->n_checks; k++)
+    if (verify_size(v, a->checks[k].size) <= 0)
+      return true;
+  return false;
+}
+
+/* The region that a use stands in. */
+static const region *region_of(const verifier *v, int s, const use *u) {
+  const part *of = &v->p->steps[s].parts[u->part];
+  if (u->place == USE_LOOP)
+    return &of->u.loop.code;
+  if (u->place == USE_EPILOGUE)
+    return &of->u.matmul.epilogue;
+  return u->code == u->product->a.code + u->at ? &u->product->a : &u->product->b;
 }
 
 static sn_status check_use(const verifier *v, int s, const use *u) {
@@ -194,27 +301,21 @@ static sn_status check_use(const verifier *v, int s, const use *u) {
     n = v->p->steps[s].parts[u->part].u.loop.n_axes;
   int64_t count = verify_size(v, v->p->values[u->value].count);
   for (int d = 0; d < n; d++)
-    if ((extents[d] = verify_size(v, dims[d])) <= 0)
-      return SN_OK;
+    extents[d] = verify_size(v, dims[d]);
   const access *a = &u->code->at;
-  for (int k = 0; k < a->n_checks; k++)
-    if (verify_size(v, a->checks[k].size) <= 0) /* never passes */
-      return SN_OK;
+  if (touches_nothing(v, a, extents, n))
+    return SN_OK;
   for (int k = 0; k < a->n_terms; k++)
     if (a->terms[k].axis == TERM_REG && verify_size(v, a->terms[k].mod) <= 0)
       return verify_fail(v, s, u->value, "is indexed by a register that nothing bounds");
   index_form f = form_of(v, a, extents);
-  if (within(range_of(&f), count))
-    return SN_OK;
-  for (int k = 0; k < a->n_checks; k++)
-    use_check(v, &f, &a->checks[k]);
   bound b = range_of(&f);
-  if (!within(b, count))
-    b = exact_range(&f);
   if (within(b, count))
     return SN_OK;
-  if (a->n_checks) /* what cannot be proved is tried */
-    return try_points(v, s, u, extents, n);
+  b = exact_range(&f);
+  if (within(b, count) || proved_by_checks(v, &f, region_of(v, s, u), a, count) ||
+      (a->n_checks && proved_by_points(v, a, count, extents, n)))
+    return SN_OK;
   return verify_fail(v, s, u->value, "%s elements %lld to %lld, but it has %lld",
                      u->store ? "writes" : "reads", (long long)b.lo, (long long)b.hi,
                      (long long)count);

@@ -6,6 +6,8 @@
 
 #include "ir/dtype.h"
 
+enum { MOST_PHASES = 255, MOST_ACCS = 64 };
+
 /* A region and where it stands. */
 typedef struct room {
   const verifier *v;
@@ -69,9 +71,12 @@ static sn_status check_access(const room *r, int i) {
   if (!x->at.value || x->at.value >= r->v->p->n_values)
     return fail_at(r, i, "names a value that is not there");
   if (x->op == REGION_STORE)
-    return x->at.n_checks ? fail_at(r, i, "is a store with checks") : SN_OK;
-  if (instr_is_float(x) != dtype_is_float(r->v->p->values[x->at.value].type.dtype))
-    return fail_at(r, i, "loads a value of another kind of dtype");
+    return x->at.n_checks ? fail_at(r, i, "is a store with checks")
+           : x->dtype != r->code->code[x->a].dtype
+               ? fail_at(r, i, "stores a register of another dtype")
+               : SN_OK;
+  if (x->dtype != r->v->p->values[x->at.value].type.dtype)
+    return fail_at(r, i, "loads a value of another dtype");
   return SN_OK;
 }
 
@@ -80,7 +85,10 @@ static const char *why_misplaced(const room *r, const instr *x) {
   switch ((region_op)x->op) {
   case REGION_STORE: return r->place == USE_OPERAND ? "stores from an operand of a matmul" : NULL;
   case REGION_ALU: return x->code == ALU_none || x->code >= ALU_COUNT ? "is no arithmetic" : NULL;
-  case REGION_REDUCE: return r->rows && !x->row ? NULL : "reduces where there are no rows";
+  case REGION_REDUCE:
+    return !r->rows || x->row     ? "reduces where there are no rows"
+           : x->code > REDUCE_ALL ? "is no reduction"
+                                  : NULL;
   case REGION_ACC:
     return r->place == USE_EPILOGUE && x->index < (uint32_t)r->n_accs
                ? NULL
@@ -99,6 +107,8 @@ static sn_status check_instr(const room *r, int i) {
   const char *why = why_misplaced(r, x);
   if (why)
     return fail_at(r, i, why);
+  if (x->dtype == SN_NO_DTYPE || x->dtype >= SN_DTYPE_COUNT)
+    return fail_at(r, i, "has no dtype");
   if (x->row ? r->place != USE_LOOP || x->phase > r->n_phases : x->phase >= r->n_phases)
     return fail_at(r, i, "stands in a phase that is not there");
   if (x->phase < before->phase || (x->phase == before->phase && x->row && !before->row))
@@ -130,8 +140,8 @@ static sn_status check_loop(const verifier *v, int s, const loop_part *l) {
             .n_outer = l->n_outer,
             .n_phases = l->n_phases,
             .rows = rows};
-  if (l->n_axes < 0 || l->n_axes > REGION_AXES || l->n_outer < 0 || l->n_outer > l->n_axes ||
-      l->n_phases < 1 || (!rows && (l->n_outer || l->n_phases != 1)))
+  if (l->n_phases > MOST_PHASES || l->n_axes < 0 || l->n_axes > REGION_AXES || l->n_outer < 0 ||
+      l->n_outer > l->n_axes || l->n_phases < 1 || (!rows && (l->n_outer || l->n_phases != 1)))
     return verify_fail(v, s, 0, "is a loop over %d axes, %d outer, in %d phases", l->n_axes,
                        l->n_outer, l->n_phases);
   return check_region(&r);
@@ -140,6 +150,8 @@ static sn_status check_loop(const verifier *v, int s, const loop_part *l) {
 static sn_status check_product(const verifier *v, int s, const matmul_part *m,
                                const matmul_product *p) {
   int n = m->n_batch + m->n_m;
+  if (p->n_k < 0 || p->n_k > SN_MAX_RANK || p->a.n < 1 || p->b.n < 1)
+    return verify_fail(v, s, 0, "has a product without operands");
   room r = {.v = v, .step = s, .place = USE_OPERAND, .n_axes = n + m->n_n + p->n_k, .n_phases = 1};
   room a = r, b = r;
   a.code = &p->a;
@@ -148,8 +160,6 @@ static sn_status check_product(const verifier *v, int s, const matmul_part *m,
   b.code = &p->b;
   b.skip_from = m->n_batch;
   b.skip_to = n;
-  if (p->n_k < 0 || p->n_k > SN_MAX_RANK || p->a.n < 1 || p->b.n < 1)
-    return verify_fail(v, s, 0, "has a product without operands");
   SN_TRY(check_region(&a));
   return check_region(&b);
 }
@@ -162,7 +172,8 @@ static sn_status check_matmul(const verifier *v, int s, const matmul_part *m) {
             .n_axes = m->n_batch + m->n_m + m->n_n,
             .n_phases = 1,
             .n_accs = m->n_accs};
-  if (m->n_batch < 0 || m->n_m < 0 || m->n_n < 0 || r.n_axes > REGION_AXES || m->n_accs < 0)
+  if (m->n_batch < 0 || m->n_m < 0 || m->n_n < 0 || r.n_axes > REGION_AXES || m->n_accs < 0 ||
+      m->n_accs > MOST_ACCS)
     return verify_fail(v, s, 0, "is a matmul over %d axes", r.n_axes);
   for (int a = 0; a < m->n_accs; a++) {
     if (m->accs[a].n_products < 1)
@@ -179,6 +190,8 @@ static sn_status check_operands(const verifier *v, int s, const strided *list, i
   for (int k = 0; k < n; k++)
     if (list[k].value >= v->p->n_values || list[k].rank < 0 || list[k].rank > SN_MAX_RANK)
       return verify_fail(v, s, 0, "has an operand that is not there");
+    else if (list[k].value && list[k].dtype != v->p->values[list[k].value].type.dtype)
+      return verify_fail(v, s, list[k].value, "is an operand of another dtype");
   return SN_OK;
 }
 
@@ -247,24 +260,39 @@ bool verify_fixed(const verifier *v, const step *s, const part *p) {
          operands_fixed(p->u.core.out, p->u.core.n_out);
 }
 
+/* What does not depend on the archetype. */
+static sn_status check_step(const verifier *v, int s, const step *st) {
+  if ((unsigned)st->kind >= STEP_ARCHETYPES)
+    return verify_fail(v, s, 0, "has no archetype");
+  if (st->n_parts < 1)
+    return verify_fail(v, s, 0, "has no parts");
+  if (st->n_after < 0 || st->launches < 0 || !(st->flops >= 0) || !(st->bytes >= 0))
+    return verify_fail(v, s, 0, "has counts that cannot be");
+  return SN_OK;
+}
+
+static sn_status check_part(const verifier *v, int s, const part *p) {
+  const step *st = &v->p->steps[s];
+  if (st->kind > STEP_MATMUL) {
+    SN_TRY(check_operands(v, s, p->u.core.in, p->u.core.n_in, CORE_INS));
+    SN_TRY(check_operands(v, s, p->u.core.out, p->u.core.n_out, CORE_OUTS));
+  } else {
+    SN_TRY(verify_is_loop(st) ? check_loop(v, s, &p->u.loop) : check_matmul(v, s, &p->u.matmul));
+    SN_TRY(verify_work(v, s, p));
+  }
+  if (s < v->p->n_prepare && !verify_fixed(v, st, p))
+    return verify_fail(v, s, 0, "is a prepare step, but depends on the sizes of a run");
+  return SN_OK;
+}
+
 sn_status verify_code(const verifier *v) {
-  for (int s = 0; s < program_steps(v->p); s++) {
-    const step *st = &v->p->steps[s];
-    if ((unsigned)st->kind >= STEP_ARCHETYPES)
-      return verify_fail(v, s, 0, "has no archetype");
-    for (int k = 0; k < st->n_parts; k++) {
-      const part *p = &st->parts[k];
-      if (verify_is_loop(st))
-        SN_TRY(check_loop(v, s, &p->u.loop));
-      else if (st->kind == STEP_MATMUL)
-        SN_TRY(check_matmul(v, s, &p->u.matmul));
-      else {
-        SN_TRY(check_operands(v, s, p->u.core.in, p->u.core.n_in, CORE_INS));
-        SN_TRY(check_operands(v, s, p->u.core.out, p->u.core.n_out, CORE_OUTS));
-      }
-      if (s < v->p->n_prepare && !verify_fixed(v, st, p))
-        return verify_fail(v, s, 0, "is a prepare step, but depends on the sizes of a run");
-    }
+  const program *p = v->p;
+  if (p->n_prepare < 0 || p->n_main < 0 || p->n_commit < 0)
+    return verify_fail(v, -1, 0, "the program has sections that cannot be");
+  for (int s = 0; s < program_steps(p); s++) {
+    SN_TRY(check_step(v, s, &p->steps[s]));
+    for (int k = 0; k < p->steps[s].n_parts; k++)
+      SN_TRY(check_part(v, s, &p->steps[s].parts[k]));
   }
   return SN_OK;
 }

@@ -11,7 +11,9 @@ typedef struct element_run {
   verifier *v;
   uint32_t node;
   bool demanding;
-  int n_axes; /* of the open reduction; 0: none is open */
+  int n_inputs, n_others; /* calls of services */
+  uint32_t shown;         /* the input that was read last */
+  int n_axes;             /* of the open reduction; 0: none is open */
   sn_dim extents[SN_MAX_RANK];
   int64_t count;
   int n_lanes;
@@ -63,6 +65,26 @@ static spot terms_spot(const element_run *r, sn_dim offset, const term *terms, i
   return s;
 }
 
+/* Adds a register that is not known; strides of the same one add up, and may cancel. */
+static void position_add(const element_run *r, struct position_term t, position *out) {
+  for (int k = 0; k < out->n_regs; k++) {
+    struct position_term *same = &out->regs[k];
+    if (same->of != t.of || same->size != t.size || same->index.hash != t.index.hash)
+      continue;
+    same->stride += t.stride;
+    if (same->stride == 0)
+      *same = out->regs[--out->n_regs];
+    return;
+  }
+  if (t.stride == 0)
+    return;
+  if (out->n_regs == PLACE_REGS)
+    expect_give_up(r->v,
+                   diag_fail(r->v->ctx, SN_ERR_INTERNAL, "plan: a place has too many registers"));
+  else
+    out->regs[out->n_regs++] = t;
+}
+
 /* A coordinate's number; its registers that are not known go to `out`. */
 static int64_t coord_position(const element_run *r, const coord *c, int lane, int of,
                               position *out) {
@@ -77,11 +99,8 @@ static int64_t coord_position(const element_run *r, const coord *c, int lane, in
     int64_t stride = expect_size(r->v, t->stride), size = expect_size(r->v, t->mod);
     if (index.known)
       spot_add(&s, index, stride, size);
-    else if (out->n_regs == PLACE_REGS)
-      expect_give_up(r->v,
-                     diag_fail(r->v->ctx, SN_ERR_INTERNAL, "plan: a place has too many registers"));
     else
-      out->regs[out->n_regs++] = (struct position_term){of, stride, size, index};
+      position_add(r, (struct position_term){of, stride, size, index}, out);
   }
   return s.number;
 }
@@ -109,7 +128,7 @@ static bool position_checks(const element_run *r, const place *at, int lane, pos
     out->checks[of].size = size;
     out->checks[of].divisor = divisor;
   }
-  out->unknown = o.unknown;
+  out->checked = o;
   return true;
 }
 
@@ -148,6 +167,8 @@ static reg serve_input(elem_ctx *c, int i, const place *at) {
   verifier *v = r->v;
   uint32_t value = v->g->nodes[r->node].in[i].id;
   sn_dtype dtype = v->types[value].dtype;
+  r->n_inputs++;
+  r->shown = value;
   if (r->demanding && i < 64 && !(v->demanded >> i & 1))
     return push_one(v, sym_load(value, dtype, (spot){.number = i + 1 == v->perturbed}));
   wide w = {.n = place_varies(r, at) ? VERIFY_SAMPLES : 1};
@@ -157,8 +178,7 @@ static reg serve_input(elem_ctx *c, int i, const place *at) {
   for (int lane = 0; lane < lanes && v->status == SN_OK; lane++) {
     position where;
     if (position_of(r, at, lane, &where))
-      w.s[lane] =
-          outcome_guard((outcome){false, where.unknown}, expect_at(v, value, &where, false));
+      w.s[lane] = outcome_guard(where.checked, expect_at(v, value, &where, false));
   }
   return push(v, &w);
 }
@@ -208,6 +228,7 @@ static bool instr_varies(const element_run *r, const instr *i) {
 
 static reg serve_add(elem_ctx *c, const instr *i) {
   element_run *r = (element_run *)c;
+  r->n_others++;
   wide w = {.n = instr_varies(r, i) ? VERIFY_SAMPLES : 1};
   for (int lane = 0; lane < w.n; lane++)
     w.s[lane] = lane == 0 || lane < r->n_lanes ? add_lane(r, i, lane) : w.s[0];
@@ -242,6 +263,7 @@ static reg serve_reduce(elem_ctx *c, reduce_kind kind, sn_dtype dtype, reg body)
   for (int lane = 0; lane < VERIFY_SAMPLES; lane++)
     bodies[lane] = lane_of(r->v, body, lane);
   r->n_axes = 0;
+  r->n_others++;
   return push_one(r->v, sym_reduce(kind, dtype, r->count, bodies));
 }
 
@@ -253,6 +275,7 @@ static void serve_require_size(elem_ctx *c, sn_dim size, const char *what) {
 
 static void serve_require(elem_ctx *c, reg holds, reg shown, const char *message) {
   element_run *r = (element_run *)c;
+  r->n_others++;
   if (r->demanding)
     requires_demand(r->v, r->node, lane_of(r->v, holds, 0), lane_of(r->v, shown, 0), message);
 }
@@ -353,5 +376,7 @@ sym element_run_at(verifier *v, uint32_t value, const position *at) {
   sym is = lane_of(v, op->impl->element(&r.c, &where), 0);
   v->depth--;
   v->n_regs = mark;
+  if (!v->numbers) /* once for each node, before any bindings */
+    v->shows[value] = r.n_inputs == 1 && !r.n_others ? r.shown : 0;
   return sym_cast(v->types[value].dtype, is);
 }

@@ -68,7 +68,8 @@ static void remember(verifier *v, uint64_t key, sym is) {
   *slot = (memo_entry){key, v->serial, v->missing ? v->attempt : 0, is};
 }
 
-static spot linear(const verifier *v, uint32_t value, const position *at) {
+/* The row-major index; *times: the factor in it of what leads in a sum that is 0. */
+static spot linear(const verifier *v, uint32_t value, const position *at, int64_t *times) {
   const sn_shape *shape = &v->types[value].shape;
   int64_t strides[SN_MAX_RANK], stride = 1;
   spot s = {0};
@@ -77,10 +78,15 @@ static spot linear(const verifier *v, uint32_t value, const position *at) {
     s.number += at->at[d] * stride;
     stride *= expect_size(v, shape->dim[d]);
   }
-  for (int k = 0; k < at->n_regs; k++)
-    if (at->regs[k].of >= 0)
-      spot_add(&s, at->regs[k].index, at->regs[k].stride * strides[at->regs[k].of],
-               at->regs[k].size);
+  *times = 0;
+  for (int k = 0; k < at->n_regs; k++) {
+    const struct position_term *t = &at->regs[k];
+    if (t->of < 0)
+      continue;
+    int64_t by = t->stride * strides[t->of];
+    spot_add(&s, t->index, by, t->size);
+    *times += spot_factor(at->checked.zero.lead, t->index, by, t->size);
+  }
   return s;
 }
 
@@ -108,12 +114,13 @@ static sym put_off(verifier *v, uint32_t value, const position *at) {
 sym expect_at(verifier *v, uint32_t value, const position *at, bool inside) {
   const value_info *info = &v->g->values[value];
   const node *n = &v->g->nodes[info->node];
-  spot s = linear(v, value, at);
-  if ((v->loaded[value] == v->serial && !inside) || !graph_op(v->g, n)->impl->element ||
-      value != n->first)
-    return expect_load(v, value, s);
+  int64_t times;
+  spot s = linear(v, value, at, &times);
+  if ((v->loaded[value] == v->serial && v->seen_through[value] != v->serial && !inside) ||
+      !graph_op(v->g, n)->impl->element || value != n->first)
+    return expect_load(v, value, outcome_spot(at->checked, s, times));
   uint64_t key = hash_mix(hash_mix(hash_mix(HASH_SEED, value), (uint64_t)s.number), s.regs);
-  key = hash_mix(key, at->unknown);
+  key = hash_mix(key, at->checked.unknown);
   const memo_entry *known = memo_slot(v, key);
   if (known->serial == v->serial && !inside &&
       (known->missing == 0 || known->missing == v->attempt)) {
@@ -150,13 +157,11 @@ static void catch_up(verifier *v) {
   }
 }
 
-sym expect_element(verifier *v, uint32_t value, const int64_t *at, bool inside) {
-  position where = {.n_regs = 0, .n_checks = 0};
+static sym settle(verifier *v, uint32_t value, const position *at, bool inside) {
   bool demanding = v->demanding, found = *requires_found(v);
   sym is;
-  memcpy(where.at, at, sizeof where.at);
   v->n_put_off = 0;
-  while (!attempt(v, value, &where, inside, &is) && v->status == SN_OK) {
+  while (!attempt(v, value, at, inside, &is) && v->status == SN_OK) {
     catch_up(v);
     v->demanding = demanding; /* what it demanded of elements that were missing does not count */
     *requires_found(v) = found;
@@ -165,10 +170,21 @@ sym expect_element(verifier *v, uint32_t value, const int64_t *at, bool inside) 
   return is;
 }
 
+sym expect_element(verifier *v, uint32_t value, const int64_t *at, bool inside) {
+  position where = {.n_regs = 0, .n_checks = 0, .checked = {0}};
+  memcpy(where.at, at, sizeof where.at);
+  return settle(v, value, &where, inside);
+}
+
+sym expect_shown(verifier *v, uint32_t value, const position *at) {
+  return settle(v, value, at, false);
+}
+
 /* --- parts and bindings --- */
 
 void expect_open_part(verifier *v) {
   v->serial++;
+  v->n_part_loads = 0;
   v->n_memo = 0;
   v->memo_size = 0;
   v->memo = v->memos[0];
@@ -176,7 +192,23 @@ void expect_open_part(verifier *v) {
   v->n_regs = 0;
 }
 
-void expect_loads(verifier *v, uint32_t source) { v->loaded[source] = v->serial; }
+void expect_loads(verifier *v, uint32_t source) {
+  if (v->loaded[source] == v->serial)
+    return;
+  v->loaded[source] = v->serial;
+  v->part_loads[v->n_part_loads++] = source;
+}
+
+/* A part that loads a view and also what it shows may take an element from either. */
+void expect_see_through(verifier *v) {
+  for (int k = 0; k < v->n_part_loads; k++) {
+    uint32_t value = v->part_loads[k], shown = v->shows[value];
+    while (shown && v->loaded[shown] != v->serial)
+      shown = v->shows[shown];
+    if (shown)
+      v->seen_through[value] = v->serial;
+  }
+}
 
 int64_t expect_count(const verifier *v, uint32_t value) {
   int64_t n = 1;
@@ -204,9 +236,13 @@ sn_status expect_unbind(verifier *v) {
   if (!v->regs) {
     v->regs = arena_array(&v->memory, ELEMENT_REGS, sizeof *v->regs);
     v->loaded = arena_array(&v->memory, g->n_values + 1, sizeof *v->loaded);
+    v->seen_through = arena_array(&v->memory, g->n_values + 1, sizeof *v->seen_through);
+    v->shows = arena_array(&v->memory, g->n_values + 1, sizeof *v->shows);
+    v->part_loads = arena_array(&v->memory, g->n_values + 1, sizeof *v->part_loads);
     v->memos[0] = arena_array(&v->memory, FIRST_MEMO, sizeof *v->memo);
   }
-  if (!v->types || !v->nodes || !v->regs || !v->loaded || !v->memos[0])
+  if (!v->types || !v->nodes || !v->regs || !v->loaded || !v->seen_through || !v->shows ||
+      !v->part_loads || !v->memos[0])
     return SN_ERR_NO_MEMORY;
   for (uint32_t i = 1; i < g->n_values; i++)
     v->types[i] = g->values[i].type;

@@ -4,7 +4,7 @@
 
 #include "plan/verify.h"
 
-enum { ELEMENT_REGS = 8192, PLACE_REGS = 8, PLACE_CHECKS = 2 };
+enum { ELEMENT_REGS = 8192, PLACE_REGS = 8, PLACE_CHECKS = 4 };
 
 /* A register of an element: one lane, or one for each sample of the reduction that is open. */
 typedef struct wide {
@@ -30,7 +30,7 @@ typedef struct position {
   struct {
     int64_t offset, size, divisor;
   } checks[PLACE_CHECKS];
-  uint64_t unknown; /* of the checks: outcome */
+  outcome checked; /* of the checks: none fails */
 } position;
 
 /* The element of a value at a place, through what is remembered. */

@@ -5,7 +5,7 @@
  * rows, sampled points of the whole space). A matmul part is executed at sampled points of its result, each accumulator from its
  * operands at sampled k.
  */
-#include "plan/verify.h"
+#include "plan/verify_graph.h"
 
 enum {
   SAMPLED_ROWS = 4,
@@ -132,6 +132,45 @@ static outcome checks_of(const frame *f, const access *at, int lane) {
   return o;
 }
 
+/* The factor of what leads in a sum that is 0. */
+static int64_t factor_of(const frame *f, uint64_t lead, const access *at, int lane) {
+  int64_t times = 0;
+  for (int k = 0; lead && k < at->n_terms; k++) {
+    const term *t = &at->terms[k];
+    if (t->axis == TERM_REG)
+      times += spot_factor(lead, register_of(f, t->from, lane), verify_size(f->v, t->stride),
+                           verify_size(f->v, t->mod));
+  }
+  return times;
+}
+
+static bool is_ready(const access *at, int before) {
+  for (int k = 0; k < at->n_checks; k++)
+    for (int t = 0; t < at->checks[k].n_terms; t++)
+      if (at->checks[k].terms[t].axis == TERM_REG && at->checks[k].terms[t].from >= before)
+        return false;
+  return true;
+}
+
+/* A number that a masked expression computes from coordinates: what it is where the mask's checks pass too. */
+static sym masked(const frame *f, const instr *i, int lane, const sym *in) {
+  spot s = spot_of(f, i->at.base, i->at.terms, i->at.n_terms, lane);
+  bool word = i->op == REGION_WORD;
+  sym is = word ? sym_word(i->x, in, s) : sym_index((sn_dtype)i->dtype, s);
+  for (int k = 0; s.regs && k < f->code->n; k++) {
+    const access *at = &f->code->code[k].at;
+    if (!at->n_checks || !is_ready(at, (int)(i - f->code->code)))
+      continue;
+    outcome o = checks_of(f, at, lane);
+    int64_t times = factor_of(f, o.zero.lead, &i->at, lane);
+    if (o.fails || !times)
+      continue;
+    s = outcome_spot(o, s, times);
+    return outcome_either(o, word ? sym_word(i->x, in, s) : sym_index((sn_dtype)i->dtype, s), is);
+  }
+  return is;
+}
+
 static sn_status bad_element(const frame *f, const instr *i, int64_t element) {
   return verify_fail(f->v, f->step, i->at.value, "%s element %lld, but it has %lld",
                      i->op == REGION_LOAD ? "reads" : "writes", (long long)element,
@@ -143,6 +182,36 @@ static bool in_value(const frame *f, const instr *i, spot s) {
          (s.regs || s.number < verify_size(f->v, f->v->p->values[i->at.value].count));
 }
 
+/* The place of an access in a value of that shape, where it is plain: registers move along one axis each and stay in it. */
+static bool plain_position(const frame *f, const access *a, int lane, spot s, const sn_type *type,
+                           position *out) {
+  int64_t strides[SN_MAX_RANK], stride = 1;
+  int rank = type->shape.rank;
+  *out = (position){.n_regs = 0};
+  for (int d = rank - 1; d >= 0; d--) {
+    strides[d] = stride;
+    stride *= type->shape.dim[d];
+  }
+  if (s.number < 0 || s.number >= stride)
+    return false;
+  expect_coordinates(type, s.number, out->at);
+  for (int k = 0; k < a->n_terms; k++) {
+    const term *t = &a->terms[k];
+    int64_t by = verify_size(f->v, t->stride), size = verify_size(f->v, t->mod);
+    if (t->axis != TERM_REG || register_of(f, t->from, lane).known || size == 1 || by == 0)
+      continue;
+    int d = 0;
+    while (d < rank && (strides[d] > by || by % strides[d]))
+      d++;
+    if (d == rank || out->n_regs == PLACE_REGS ||
+        out->at[d] + by / strides[d] * (size - 1) >= type->shape.dim[d])
+      return false;
+    out->regs[out->n_regs++] =
+        (struct position_term){d, by / strides[d], size, register_of(f, t->from, lane)};
+  }
+  return true;
+}
+
 static sn_status load(const frame *f, const instr *i, int lane, sym *out) {
   const program_value *value = &f->v->p->values[i->at.value];
   outcome o = checks_of(f, &i->at, lane);
@@ -152,6 +221,13 @@ static sn_status load(const frame *f, const instr *i, int lane, sym *out) {
   spot s = spot_of(f, i->at.base, i->at.terms, i->at.n_terms, lane);
   if (!o.unknown && !in_value(f, i, s))
     return bad_element(f, i, s.number);
+  position where;
+  if (f->v->seen_through[value->source] == f->v->serial && !o.unknown &&
+      plain_position(f, &i->at, lane, s, &f->v->types[value->source], &where)) {
+    *out = expect_shown(f->v, value->source, &where);
+    return f->v->status;
+  }
+  s = outcome_spot(o, s, factor_of(f, o.zero.lead, &i->at, lane));
   *out = outcome_guard(o, expect_load(f->v, value->source, s));
   return SN_OK;
 }
@@ -233,15 +309,11 @@ static sn_status execute_one(const frame *f, const instr *i, int lane, sym *out)
   case REGION_LOAD: return load(f, i, lane, out);
   case REGION_STORE: *out = in[0]; return f->empty && !i->row ? SN_OK : compare(f, i, lane);
   case REGION_INDEX:
-    *out = sym_index(dtype, spot_of(f, i->at.base, i->at.terms, i->at.n_terms, lane));
-    return SN_OK;
+  case REGION_WORD: *out = masked(f, i, lane, in); return SN_OK;
   case REGION_INSIDE: *out = outcome_sym(checks_of(f, &i->at, lane)); return SN_OK;
   case REGION_NUMBER: *out = sym_number(dtype, i->x); return SN_OK;
   case REGION_SIZE: *out = sym_number(dtype, (double)verify_size(f->v, i->size)); return SN_OK;
   case REGION_ALU: *out = sym_alu((alu)i->code, dtype, in, i->x, i->y); return SN_OK;
-  case REGION_WORD:
-    *out = sym_word(i->x, in, spot_of(f, i->at.base, i->at.terms, i->at.n_terms, lane));
-    return SN_OK;
   case REGION_REDUCE: *out = reduce(f, i); return SN_OK;
   case REGION_ACC:
     *out = f->accs[(size_t)i->index * (size_t)f->n_lanes + (size_t)lane];
@@ -329,6 +401,7 @@ static sn_status verify_loop(verifier *v, int at_step, const loop_part *l) {
              .n_outer = l->n_outer};
   expect_open_part(v);
   mark_loads(v, &l->code);
+  expect_see_through(v);
   for (int d = 0; d < l->n_axes; d++)
     extents[d] = verify_size(v, l->extent[d]);
   int n_numbers = telling_numbers(v, &l->code, numbers);
@@ -416,6 +489,7 @@ static sn_status verify_matmul(verifier *v, int at_step, const matmul_part *m) {
   frame f = {.v = v, .step = at_step, .code = &m->epilogue, .at = at, .inner = 1};
   expect_open_part(v);
   mark_matmul_loads(v, m);
+  expect_see_through(v);
   for (int d = 0; d < run.n_axes; d++)
     extents[d] = verify_size(v, m->extent[d]);
   int n_numbers = telling_numbers(v, &m->epilogue, numbers);

@@ -23,16 +23,21 @@ uint64_t hash_real(uint64_t h, double x) {
 sym sym_number(sn_dtype dtype, double x) {
   double rounded = dtype_round(dtype, x);
   uint64_t h = hash_real(hash_mix(start(TAG_NUMBER), dtype_is_float(dtype)), rounded + 0.0);
-  return (sym){h, rounded, true, (uint8_t)dtype, 0};
+  return (sym){.hash = h, .number = rounded, .known = true, .dtype = (uint8_t)dtype};
 }
 
 static sym unknown(uint64_t hash, sn_dtype dtype) {
-  return (sym){hash, 0, false, (uint8_t)dtype, 0};
+  return (sym){.hash = hash, .dtype = (uint8_t)dtype};
 }
 
 sym sym_load(uint32_t source, sn_dtype dtype, spot at) {
   uint64_t h = hash_mix(start(TAG_LOAD), source);
   return unknown(hash_mix(hash_mix(h, (uint64_t)at.number), at.regs), dtype);
+}
+
+/* Odd, so that no multiple below 2^63 is 0. */
+static uint64_t term_hash(sym index, int64_t size) {
+  return hash_mix(hash_mix(start(TAG_TERM), (uint64_t)size), index.hash) | 1;
 }
 
 void spot_add(spot *s, sym index, int64_t stride, int64_t size) {
@@ -43,8 +48,21 @@ void spot_add(spot *s, sym index, int64_t stride, int64_t size) {
     s->number += stride * at;
     return;
   }
-  uint64_t h = hash_mix(hash_mix(start(TAG_TERM), (uint64_t)stride), (uint64_t)size);
-  s->regs += hash_mix(h, index.hash);
+  if (size == 1) /* clamped to 0 */
+    return;
+  uint64_t h = term_hash(index, size);
+  /* linear in the stride, so that terms of one register add up and those that cancel are gone */
+  s->regs += (uint64_t)stride * h;
+  if (h == s->lead)
+    s->lead_stride += stride;
+  else if (h > s->lead) {
+    s->lead = h;
+    s->lead_stride = stride;
+  }
+}
+
+int64_t spot_factor(uint64_t lead, sym index, int64_t stride, int64_t size) {
+  return !index.known && size != 1 && term_hash(index, size) == lead ? stride : 0;
 }
 
 sym sym_index(sn_dtype dtype, spot at) {
@@ -53,17 +71,43 @@ sym sym_index(sn_dtype dtype, spot at) {
   return unknown(hash_mix(hash_mix(start(TAG_INDEX), (uint64_t)at.number), at.regs), dtype);
 }
 
+/* What it is where its guard holds. */
+static sym bare_of(sym a) {
+  return (sym){.hash = a.bare, .number = a.number, .known = a.bare_known, .dtype = a.dtype};
+}
+
+static sym guarded(sym is, uint64_t guard, sym bare) {
+  if (is.known)
+    return is;
+  is.guard = guard;
+  is.bare = bare.hash;
+  is.bare_known = bare.known;
+  is.number = bare.number;
+  return is;
+}
+
 /* --- checks --- */
 
 void outcome_add(outcome *o, spot at, int64_t size, int64_t divisor) {
   if (divisor < 1)
     divisor = 1;
-  if (!at.regs) {
-    o->fails |= at.number < 0 || at.number % divisor || at.number / divisor >= size;
+  if (!at.regs || size <= 0) {
+    o->fails |= size <= 0 || at.number < 0 || at.number % divisor || at.number / divisor >= size;
     return;
   }
   uint64_t h = hash_mix(hash_mix(start(TAG_CHECK), (uint64_t)size), (uint64_t)divisor);
   o->unknown += hash_mix(hash_mix(h, (uint64_t)at.number), at.regs);
+  if (size == 1 && !o->zero.regs)
+    o->zero = at;
+}
+
+spot outcome_spot(outcome o, spot at, int64_t times) {
+  if (!o.zero.lead_stride || times % o.zero.lead_stride)
+    return at;
+  times /= o.zero.lead_stride;
+  at.number -= times * o.zero.number;
+  at.regs -= (uint64_t)times * o.zero.regs;
+  return at;
 }
 
 sym outcome_sym(outcome o) {
@@ -79,12 +123,16 @@ sym outcome_guard(outcome o, sym x) {
   return sym_alu(ALU_select, (sn_dtype)x.dtype, in, 0, 0);
 }
 
+sym outcome_either(outcome o, sym where, sym anywhere) {
+  return guarded(anywhere, outcome_sym(o).hash, where);
+}
+
 /* --- arithmetic --- */
 
 static bool is_float(sym a) { return dtype_is_float((sn_dtype)a.dtype); }
 static double wrapped(int64_t x) { return (int32_t)(uint32_t)(uint64_t)x; }
 
-sym sym_cast(sn_dtype dtype, sym a) {
+static sym cast_plain(sn_dtype dtype, sym a) {
   if (a.dtype == dtype)
     return a;
   if (a.known)
@@ -94,6 +142,11 @@ sym sym_cast(sn_dtype dtype, sym a) {
   if (dtype == SN_I32 && !is_float(a))
     return a;
   return unknown(hash_mix(hash_mix(start(TAG_ALU), ALU_cast), (uint64_t)dtype) + a.hash * 3, dtype);
+}
+
+sym sym_cast(sn_dtype dtype, sym a) {
+  sym is = cast_plain(dtype, a);
+  return a.guard && !is.guard ? guarded(is, a.guard, cast_plain(dtype, bare_of(a))) : is;
 }
 
 static int64_t floor_divide(int64_t a, int64_t b) {
@@ -172,10 +225,6 @@ static bool fold(alu code, sn_dtype dtype, const sym *in, sym *out) {
     *out = in[1];
     return true;
   }
-  if (code == ALU_select && in[1].guard == in[0].hash && in[2].known && in[2].number == 0) {
-    *out = in[1]; /* guarded twice */
-    return true;
-  }
   if ((code == ALU_and || code == ALU_or) && decided(code, in)) {
     *out = sym_number(SN_BOOL, code == ALU_or);
     return true;
@@ -193,13 +242,14 @@ static bool fold(alu code, sn_dtype dtype, const sym *in, sym *out) {
   return true;
 }
 
-sym sym_alu(alu code, sn_dtype dtype, const sym *in, double x, double y) {
+/* Without a look at guards. */
+static sym alu_plain(alu code, sn_dtype dtype, const sym *in, double x, double y) {
   sym folded;
   int n = alu_table[code].arguments;
   if (code == ALU_cast)
-    return sym_cast(dtype, in[0]);
+    return cast_plain(dtype, in[0]);
   if (fold(code, dtype, in, &folded))
-    return sym_cast(dtype, folded);
+    return cast_plain(dtype, folded);
   if (code == ALU_bits_below) /* b is not read */
     n = 1;
   uint64_t h = hash_mix(hash_mix(start(TAG_ALU), code), dtype == SN_U8 ? 2 : dtype_is_float(dtype));
@@ -209,9 +259,34 @@ sym sym_alu(alu code, sn_dtype dtype, const sym *in, double x, double y) {
     h = hash_mix(h, in[swap ? 1 - k : k].hash);
   bool narrow = (dtype == SN_F16 || dtype == SN_BF16) && code != ALU_select;
   sym wide = unknown(h, narrow ? SN_F32 : dtype);
-  if (code == ALU_select && in[2].known && in[2].number == 0)
-    wide.guard = in[0].hash;
-  return narrow ? sym_cast(dtype, wide) : wide;
+  return narrow ? cast_plain(dtype, wide) : wide;
+}
+
+/* A guard of the arguments; 0: none. */
+static uint64_t guard_among(const sym *in, int n) {
+  for (int k = 0; k < n; k++)
+    if (in[k].guard)
+      return in[k].guard;
+  return 0;
+}
+
+sym sym_alu(alu code, sn_dtype dtype, const sym *in, double x, double y) {
+  int n = alu_table[code].arguments;
+  bool choice = code == ALU_select && !in[0].known;
+  bool zero = choice && in[2].known && in[2].number == 0;
+  sym own[3] = {{0}}, bare[3] = {{0}};
+  memcpy(own, in, (size_t)n * sizeof *own);
+  if (choice && in[1].guard == in[0].hash)
+    own[1] = bare_of(in[1]);
+  sym is = alu_plain(code, dtype, own, x, y);
+  uint64_t guard = zero ? 0 : guard_among(own, n);
+  if (is.guard || (!guard && !choice))
+    return is;
+  if (!guard) /* where it is chosen it is what is chosen */
+    return guarded(is, in[0].hash, cast_plain(dtype, own[1]));
+  for (int k = 0; k < n; k++)
+    bare[k] = own[k].guard == guard ? bare_of(own[k]) : own[k];
+  return guarded(is, guard, alu_plain(code, dtype, bare, x, y));
 }
 
 sym sym_word(double stream, const sym *in, spot at) {

@@ -319,14 +319,14 @@ TEST(random_graphs) {
   for (uint64_t seed = 1; seed <= GRAPHS && !test_failed(); seed++) {
     sn_ctx *ctx;
     random_graph r;
-    char why[200] = "", *text = NULL;
+    char why[200] = "", *printed = NULL;
     REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
     if (!CHECK(random_graph_make(&r, ctx, seed, 6 + (int)(seed % 10)) == SN_OK)) {
     } else if (differs(why, &r)) {
       random_graph_shrink(&r, differs, why);
-      (void)!sn_graph_print(r.g, &text);
-      FAIL("seed %llu: %s\n%s", (unsigned long long)seed, why, text ? text : "");
-      sn_text_free(ctx, text);
+      (void)!sn_graph_print(r.g, &printed);
+      FAIL("seed %llu: %s\n%s", (unsigned long long)seed, why, printed ? printed : "");
+      sn_text_free(ctx, printed);
     }
     random_graph_end(&r);
     sn_ctx_destroy(ctx);

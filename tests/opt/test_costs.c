@@ -72,7 +72,8 @@ static void check_workload(const sn_workload *w, form f) {
     FAIL("%s", sn_ctx_message(ctx));
   else {
     static const opt_target fast = {.flops = 2e13, .bytes = 1e12, .launch_s = 1e-6};
-    opt_options plain = {0}, gpu = {.target = fast}, recognise = {.recognise_only = true},
+    opt_options plain = {0}, gpu = {.target = fast},
+                recognise = {.recognise_only = true, .target = {.count_nodes = true}},
                 loose = {.fast_math = true};
     char name[64];
     snprintf(name, sizeof name, "%s %s", sn_workload_name(w), form_names[f]);

@@ -1,6 +1,7 @@
 /* Every rule, from its row: the start is built from its pattern and instance, the rule alone is run on it, and
- * start and goal are compared through the reference. A row whose instance does not fit fails. */
+ * start and goal are compared through the reference; so are their gradients where a rule is used before those are taken. A row whose instance does not fit fails. */
 #include "ir/dim.h"
+#include "ir/dtype.h"
 #include "opt/emit.h"
 #include "opt/intake.h"
 #include "opt/saturate.h"
@@ -8,6 +9,7 @@
 #include "support/rule_instance.h"
 #include "support/test.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct proof {
@@ -61,6 +63,46 @@ static bool prove(proof *p) {
   return CHECK(opt_emit(&p->x, of, p->goal, NULL) == SN_OK) || FAIL("%s", sn_ctx_message(p->ctx));
 }
 
+/* --- gradients --- */
+
+/* The gradients of a weighted sum of "y" for every float leaf, as outputs; *out_n of them. */
+static sn_status add_gradients(sn_graph *g, int *out_n) {
+  sn_value wrt[LETTERS], grad[LETTERS], y = g->outputs[0].value;
+  char name[16];
+  int n = 0;
+  for (uint32_t i = 0; i < g->n_nodes && n < LETTERS; i++) {
+    sn_value v = node_result(&g->nodes[i], 0);
+    if (op_has_name(graph_op(g, &g->nodes[i])) && dtype_is_float(sn_value_type(g, v).dtype))
+      wrt[n++] = v;
+  }
+  *out_n = n;
+  sn_type type = sn_value_type(g, y);
+  sn_value weighted = sn_mul(g, y, sn_input(g, "o.weights", type.dtype, type.shape));
+  sn_value loss = sn_sum(g, weighted, SN_ALL_AXES, false);
+  SN_TRY(sn_grad(g, loss, wrt, n, grad));
+  for (int i = 0; i < n; i++) {
+    snprintf(name, sizeof name, "d%s", sn_value_name(g, wrt[i]));
+    sn_output(g, name, grad[i]);
+  }
+  return sn_graph_status(g);
+}
+
+/* What is recognised before gradients are taken must not change them. */
+static void compare_gradients(proof *p) {
+  int n = 0, again = 0;
+  char why[400];
+  graph_same same = {
+      .mode = REF_F64, .tolerance = 1e-6, .fill = rule_instance_fill, .user = &p->instance};
+  if (!(rule_text(p->index)->flags & RULE_RECOGNISE) ||
+      !dtype_is_float(sn_value_type(p->start, p->start->outputs[0].value).dtype))
+    return;
+  if (add_gradients(p->start, &n) != SN_OK || add_gradients(p->goal, &again) != SN_OK)
+    FAIL("%s", sn_ctx_message(p->ctx));
+  else if (CHECK(n > 0 && n == again) &&
+           graph_compare(&same, p->start, p->goal, why, sizeof why) != GRAPHS_AGREE)
+    FAIL("gradients: %s", why);
+}
+
 static void compare(const proof *p) {
   char *before = NULL, *after = NULL, why[400];
   bool printed =
@@ -93,8 +135,10 @@ static bool check_goal(int index, int k, int which) {
   }
   if (CHECK(graph_create(p.ctx, p.start->table, &p.goal) == SN_OK) &&
       CHECK(egraph_init(&p.e, p.goal, p.start->table) == SN_OK)) {
-    if (prove(&p) && CHECK(sn_graph_verify(p.goal) == SN_OK))
+    if (prove(&p) && CHECK(sn_graph_verify(p.goal) == SN_OK)) {
       compare(&p);
+      compare_gradients(&p);
+    }
     egraph_end(&p.e);
   }
   sn_graph_destroy(p.start);

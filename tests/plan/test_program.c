@@ -230,7 +230,7 @@ static void print_small(sn_ctx *c, text *out) {
       {.type = flat, .home = HOME_ARENA, .bytes = 12, .offset = 64, .in_place_of = 3}};
   program_leaf input = {"x", 1, wide, false, false}, state = {"w", 2, flat, true, false};
   program_requirement needs = {less, "n is 0"};
-  program_site site = {"index %d"};
+  program_site site = {"index %d", SN_ERR_INVALID};
   p->values = values;
   p->n_values = 5;
   p->steps = steps;

@@ -6,6 +6,8 @@
  * first moved by a random 2^-22 of itself, since f32 sums in another order do that; each on the graph and on its lowered form,
  * the largest counts. Where the noise is above a thousandth of the largest magnitude, the tensor says nothing and is passed over
  * (and counted). NaN must meet NaN and infinities each other, unless runs of the reference themselves disagree there.
+ * And padding: the reference leaves out what meets it, a device multiplies by 0. So where a convolution of the graph has an infinity or
+ * NaN among its arguments, more may be NaN than the reference says.
  */
 #ifndef SINEW_TESTS_SUPPORT_PLAN_ORACLE_H
 #define SINEW_TESTS_SUPPORT_PLAN_ORACLE_H
@@ -29,6 +31,7 @@ typedef struct oracle_tensor {
   ref_tensor value;
   const double *others[5]; /* the other runs; NULL where there was none */
   double most, noise;
+  bool spilled;
 } oracle_tensor;
 
 typedef struct plan_oracle {

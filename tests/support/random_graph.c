@@ -19,7 +19,7 @@ static const char *const jumping[] = {
 
 uint32_t random_draw(random_graph *r, uint32_t n) {
   r->state = r->state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-  return (uint32_t)(r->state >> 33) % n;
+  return n ? (uint32_t)(r->state >> 33) % n : 0; /* of nothing: of an invalid value */
 }
 
 static bool left_out(const char *op) {

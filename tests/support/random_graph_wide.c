@@ -84,7 +84,7 @@ static void add_norm(random_graph *r) {
   sn_graph *g = r->g;
   sn_value x = with_axes(r);
   sn_shape s = shape_of(r, x);
-  sn_type last = f32(SN_SHAPE(s.dim[s.rank - 1]));
+  sn_type last = f32(SN_SHAPE(s.rank ? s.dim[s.rank - 1] : 1));
   sn_value w = random_draw(r, 2) ? random_any(r, &last) : SN_NONE;
   switch (random_draw(r, 5)) {
   case 0: (void)sn_layer_norm(g, x, w, SN_NONE, 1, 1e-2); break;

@@ -6,8 +6,9 @@
  *   c  row-major, row i at c + i * c_row; written for rows and columns up to the multiples
  * What stands in the padding of a and b only reaches the padding of c.
  *
- * Each element is summed over p = 0 … k-1 one by one, products and sums rounded apart, whatever the width of the
- * vectors; so the bits do not depend on the machine, nor on how the caller cuts m and n.
+ * Each element is summed over KERNEL_CHUNK products one by one in f32, products and sums rounded apart, and over such chunks in
+ * f64, whatever the width of the vectors; so the bits do not depend on the machine, nor on how the caller cuts m and n. Chunks
+ * keep the rounding of long sums small: it decides which units of a deep net are on.
  */
 #ifndef SINEW_DEVICE_CPU_MATMUL_KERNEL_H
 #define SINEW_DEVICE_CPU_MATMUL_KERNEL_H
@@ -15,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { KERNEL_ROWS = 6, KERNEL_COLS = 16 };
+enum { KERNEL_ROWS = 6, KERNEL_COLS = 16, KERNEL_CHUNK = 32 };
 
 static inline int64_t kernel_rows(int64_t m) {
   return (m + KERNEL_ROWS - 1) / KERNEL_ROWS * KERNEL_ROWS;

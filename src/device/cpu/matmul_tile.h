@@ -8,32 +8,42 @@ typedef float TILE_VEC(sum) __attribute__((vector_size(4 * TILE_LANES)));
   x = a##i[at] - (TILE_VEC(sum)){0}; \
   s##i = s##i + x * b0;              \
   t##i = t##i + x * b1;
-#define TILE_LOAD(i)                    \
-  TILE_VEC(sum) s##i = {0}, t##i = {0}; \
-  const float *a##i = w->a + (i0 + i) * w->a_row;
-#define TILE_STORE(i)                              \
-  {                                                \
-    float *to = w->c + (i0 + i) * w->c_row + j0;   \
-    if (w->add) {                                  \
-      s##i += *(TILE_VEC(any) *)to;                \
-      t##i += *(TILE_VEC(any) *)(to + TILE_LANES); \
-    }                                              \
-    *(TILE_VEC(any) *)to = s##i;                   \
-    *(TILE_VEC(any) *)(to + TILE_LANES) = t##i;    \
-  }
+#define TILE_ROW(i)  const float *a##i = w->a + (i0 + i) * w->a_row;
+#define TILE_ZERO(i) TILE_VEC(sum) s##i = {0}, t##i = {0};
+#define TILE_KEEP(i)                                    \
+  *(TILE_VEC(any) *)(part + i * 2 * TILE_LANES) = s##i; \
+  *(TILE_VEC(any) *)(part + (i * 2 + 1) * TILE_LANES) = t##i;
+#define TILE_EACH(what) what(0) what(1) what(2) what(3) what(4) what(5)
 
 /* Rows i0 … i0+5 and columns j0 … j0+2*lanes-1, the latter at `b` in their panel. */
 static inline TILE_TARGET void TILE_VEC(tile)(const kernel_block *w, int64_t i0, int64_t j0,
                                               const float *b) {
-  TILE_LOAD(0)
-  TILE_LOAD(1)
-  TILE_LOAD(2) TILE_LOAD(3) TILE_LOAD(4)
-      TILE_LOAD(5) for (int64_t p = 0, at = 0; p < w->k; p++, at += w->a_k) {
-    TILE_VEC(sum) x, b0 = *(const TILE_VEC(any) *)(b + p * KERNEL_COLS);
-    TILE_VEC(sum) b1 = *(const TILE_VEC(any) *)(b + p * KERNEL_COLS + TILE_LANES);
-    TILE_STEP(0) TILE_STEP(1) TILE_STEP(2) TILE_STEP(3) TILE_STEP(4) TILE_STEP(5)
+  enum { COLS = 2 * TILE_LANES, TILE = KERNEL_ROWS * COLS };
+  float part[TILE];
+  double sum[TILE] = {0};
+  TILE_EACH(TILE_ROW)
+  for (int64_t p = 0, at = 0; p < w->k;) {
+    int64_t end = p + KERNEL_CHUNK < w->k ? p + KERNEL_CHUNK : w->k;
+    TILE_EACH(TILE_ZERO)
+    for (; p < end; p++, at += w->a_k) {
+      TILE_VEC(sum) x, b0 = *(const TILE_VEC(any) *)(b + p * KERNEL_COLS);
+      TILE_VEC(sum) b1 = *(const TILE_VEC(any) *)(b + p * KERNEL_COLS + TILE_LANES);
+      TILE_EACH(TILE_STEP)
+    }
+    TILE_EACH(TILE_KEEP)
+    for (int l = 0; l < TILE; l++)
+      sum[l] += part[l];
   }
-  TILE_STORE(0) TILE_STORE(1) TILE_STORE(2) TILE_STORE(3) TILE_STORE(4) TILE_STORE(5)
+  for (int r = 0; r < KERNEL_ROWS; r++) {
+    float *to = w->c + (i0 + r) * w->c_row + j0;
+    const double *from = sum + r * COLS;
+    if (w->add)
+      for (int l = 0; l < COLS; l++)
+        to[l] = (float)(to[l] + from[l]);
+    else
+      for (int l = 0; l < COLS; l++)
+        to[l] = (float)from[l];
+  }
 }
 
 /* A panel of b stays in the first cache while all rows of a pass by. */
@@ -45,8 +55,10 @@ static TILE_TARGET void TILE_NAME(const kernel_block *w) {
 }
 
 #undef TILE_STEP
-#undef TILE_LOAD
-#undef TILE_STORE
+#undef TILE_ROW
+#undef TILE_ZERO
+#undef TILE_KEEP
+#undef TILE_EACH
 #undef TILE_NAME
 #undef TILE_LANES
 #undef TILE_TARGET

@@ -90,7 +90,7 @@ static void build(world *t) {
   t->values[Y] = value(HOME_OUTPUT, 0, 0, n);
   t->values[S] = t->values[S_NEW] = value(HOME_STATE, 1, 0, 1);
   t->constant = (program_constant){&t->k, sizeof t->k};
-  t->site = (program_site){"a must be below k, but is %d"};
+  t->site = (program_site){"a must be below k, but is %d", SN_ERR_INVALID};
   build_steps(t);
   t->program = (program){.values = t->values, .n_values = VALUES, .steps = t->steps};
   t->program.n_prepare = 1, t->program.n_main = 2, t->program.n_commit = 1;
