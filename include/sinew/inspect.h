@@ -2,7 +2,7 @@
  *
  *   sn_inspection *i;
  *   sn_inspect(graph, NULL, &i);
- *   printf("%lld steps, %lld bytes\n", (long long)i->n_steps, (long long)i->peak_bytes);
+ *   printf("%lld steps, %lld bytes\n", (long long)i->steps, (long long)i->peak_bytes);
  *   sn_inspection_destroy(i);
  *
  * It compiles the graph as a session would, and needs no store, so nothing is run. Sizes are those of the symbols' maxima. The
@@ -18,7 +18,8 @@ extern "C" {
 #endif
 
 typedef struct sn_inspect_options {
-  /* As in sn_session_options. "ref" compiles nothing: it stands for the first device that does. */
+  /* As in sn_session_options. "ref" compiles nothing: it stands for the first device that does, which the inspection then
+   * names. */
   const char *device;
   bool fast_math, no_optimizer, no_fusion;
 } sn_inspect_options;
@@ -56,10 +57,13 @@ typedef struct sn_inspection {
     double seconds, cost_before, cost_after; /* costs are seconds by the optimiser's model */
     bool kept_input;                         /* nothing that was found is cheaper */
   } egraph;
-  /* The plan; launches and barriers are of one run. steps has those of prepare first. */
+  /* The plan. Counts are those of sn_session_stats: of one run, prepare aside. */
+  int steps, prepare_steps;
   int64_t launches, barriers;
-  int n_steps, n_prepare;
-  const sn_step *steps;
+  /* Of those steps of a run whose scope lies in a layer; 0 without layers. */
+  double steps_per_layer, launches_per_layer;
+  int n_listed;             /* prepare_steps + steps */
+  const sn_step *step_list; /* all of them, those of prepare first */
   /* Memory: peak and lower bound are of the arena, without state, inputs and outputs. */
   int64_t peak_bytes, lower_bound_bytes, state_bytes, input_bytes, output_bytes, constant_bytes,
       prepare_bytes;

@@ -104,6 +104,9 @@ SN_API sn_value sn_model_logits(const sn_model *model, sn_graph *graph,
 
 typedef struct sn_generator sn_generator;
 
+/* A prompt is fed in pieces of at most so many ids: memory for what a run computes is that of a piece. */
+enum { SN_GENERATE_PIECE = 512 };
+
 typedef struct sn_generate_options {
   double temperature; /* 0: greedy */
   int64_t top_k;      /* 0: off */
@@ -111,10 +114,13 @@ typedef struct sn_generate_options {
   double min_p;
   double repetition_penalty; /* 0 or 1: off */
   uint64_t seed;
-  int64_t capacity;   /* longest sequence, prompt included; 0: the model's own. Memory for it is
+  int64_t capacity;   /* longest sequence, prompt included; 0: the model's own. The cache for it is
                          taken at once: give what you need of a model with a long context */
   bool recompute;     /* run the whole sequence for each token, without a cache */
   const char *device; /* as in sn_session_options */
+  /* How runs are done otherwise: threads, plan_cache, progress, spans, …; NULL: as by default. Read while the generator is
+   * made. `device` above, where it is not NULL, goes before the one here; `local` must be NULL. */
+  const sn_session_options *session;
 } sn_generate_options;
 
 /* The store must hold the weights, which are read anew for each token; the cache and the random key are the

@@ -48,13 +48,14 @@ typedef struct sn_session_options {
   sn_store *local;
   /* Called while a run goes on; it must not use the session or its stores. */
   sn_progress progress;
-  int threads; /* 0: as many as are good; the devices of this version use one */
+  int threads; /* 0: as many as are good; not negative. The devices of this version use one */
   /* What the compiler may do. fast_math allows rewrites that are wrong for infinities, NaN and cancellation (x - x = 0,
    * x / x = 1, 0 * x = 0); without it results stay within rounding of the graph as written. The other two are for finding
    * out what is at fault. */
   bool fast_math, no_optimizer, no_fusion;
-  /* A folder that exists, where plans are kept for the next time, or NULL. Files in it are checked and proved like fresh
-   * plans, so what is in them can cost time but not change a result. One that cannot be read or written is no error. */
+  /* A folder where plans are kept for the next time, or NULL; SN_ERR_NOT_FOUND when there is no such folder. Files in it are
+   * checked and proved like fresh plans, so what is in them can cost time but not change a result. One that cannot be read
+   * or written is no error. */
   const char *plan_cache;
   /* Called for each step that ran, at the latest when the run ends; NULL: steps are not timed. It must not use the session
    * or its stores. */
@@ -90,13 +91,15 @@ SN_MUST_USE SN_API sn_status sn_session_read_at(sn_session *session, int output,
 SN_MUST_USE SN_API sn_status sn_session_output_type(sn_session *session, int output,
                                                     sn_type *out_type);
 
-/* --- what a session is made of and has done; on the reference all but `runs` are zeros, and there are no steps --- */
+/* --- what a session is made of and has done; on the reference all but `runs` and `threads` are
+ * zeros, and there are no steps --- */
 
 typedef struct sn_session_stats {
   int64_t compiles, prepares, runs;  /* since it was made; good runs only */
   int64_t steps, launches, barriers; /* of one run, prepare aside */
   int64_t prepare_steps; /* first steps of the plan, run when a state that they read has changed */
   int64_t arena_bytes, prepare_bytes; /* beside states, inputs and outputs */
+  int threads;                        /* that runs use */
   double compile_s;
   bool from_cache; /* the plan was found in plan_cache, and proved */
 } sn_session_stats;

@@ -99,6 +99,10 @@ typedef struct sn_trainer_options {
   double loss_scale; /* initial scale; it halves, and the update is left out, when a gradient is not
                          finite, and doubles after 2000 good updates; 0: no scaling */
   const char *device; /* as in sn_session_options */
+  /* How runs are done otherwise: threads, plan_cache, progress, spans, …; NULL: as by default. Read while the trainer is
+   * made, for its one session or, with accumulation, for both. `device` above, where it is not NULL, goes before the one
+   * here; `local` and `finite_output` must be NULL: the trainer watches the loss itself. */
+  const sn_session_options *session;
 } sn_trainer_options;
 
 typedef struct sn_trainer sn_trainer;

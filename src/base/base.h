@@ -35,7 +35,7 @@ sn_status diag_failv(sn_ctx *ctx, sn_status status, const char *format, va_list 
 void *mem_alloc(sn_ctx *ctx, size_t size);
 /* For n elements of `each` bytes; fails on overflow. */
 void *mem_array(sn_ctx *ctx, size_t n, size_t each);
-/* Grows or shrinks; new bytes are not zeroed; on failure the old block stays and NULL comes back. */
+/* Grows or shrinks, NULL to a fresh block; new bytes are not zeroed; on failure the old block stays and NULL comes back. */
 void *mem_resize(sn_ctx *ctx, void *ptr, size_t old_size, size_t new_size);
 void mem_free(sn_ctx *ctx, void *ptr, size_t size);
 char *mem_strdup(sn_ctx *ctx, const char *text); /* free with mem_free_str */

@@ -32,22 +32,39 @@ static bool usage(const cli_command *self, const char *what, const char *which) 
   return false;
 }
 
-static bool set(const cli_command *self, const cli_option *o, const char *text, void *args) {
-  void *at = (char *)args + o->offset;
+static bool bad_number(const cli_command *self, const cli_option *o, const char *what,
+                       const char *text) {
+  (void)cli_error(self, "%s: %s: \"%s\"; `sinew help %s` tells more", o->name ? o->name : o->value,
+                  what, text, self->name);
+  return false;
+}
+
+/* Numbers are finite: what "nan" or "inf" would mean is nowhere defined. */
+static bool set_number(const cli_command *self, const cli_option *o, const char *text, void *at) {
+  bool whole = o->kind == CLI_INT;
   char *end = NULL;
   errno = 0;
+  long long n = whole ? strtoll(text, &end, 10) : 0;
+  double x = whole ? 0 : strtod(text, &end);
+  if (end == text || *end || isnan(x))
+    return bad_number(self, o, whole ? "not a whole number" : "not a number", text);
+  if (isinf(x) || (whole && errno == ERANGE))
+    return bad_number(self, o, "out of range", text);
+  if (whole)
+    *(int64_t *)at = n;
+  else
+    *(double *)at = x;
+  return true;
+}
+
+static bool set(const cli_command *self, const cli_option *o, const char *text, void *args) {
+  void *at = (char *)args + o->offset;
   switch (o->kind) {
   case CLI_FLAG: *(bool *)at = true; return true;
   case CLI_TEXT: *(const char **)at = text; return true;
-  case CLI_INT: {
-    long long n = strtoll(text, &end, 10);
-    *(int64_t *)at = n;
-    break;
+  case CLI_INT:
+  case CLI_REAL: return set_number(self, o, text, at);
   }
-  case CLI_REAL: *(double *)at = strtod(text, &end); break;
-  }
-  if (end == text || *end || errno == ERANGE)
-    return usage(self, "not a number:", text);
   return true;
 }
 
@@ -101,6 +118,8 @@ bool cli_parse(const cli_command *self, int argc, char **argv, void *args) {
     const cli_option *o = find_positional(self, positional++);
     if (!o)
       return usage(self, "unexpected argument", argv[i]);
+    if (!*argv[i])
+      return usage(self, o->value, "is empty");
     if (!set(self, o, argv[i], args))
       return false;
   }

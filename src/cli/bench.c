@@ -6,46 +6,41 @@
 #include <string.h>
 
 typedef struct bench_args {
-  const char *workload, *device, *html, *trace;
-  int64_t threads, repeat;
+  const char *workload, *html, *trace;
+  cli_session session;
+  int64_t repeat;
   bool json, profile;
 } bench_args;
 
 static const cli_option options[] = {
     {"--workload", "NAME", CLI_TEXT, offsetof(bench_args, workload), false,
      "one of the reference workloads, or all (default)"},
-    {"--device", "D", CLI_TEXT, offsetof(bench_args, device), false, "where to run; default auto"},
-    {"--threads", "N", CLI_INT, offsetof(bench_args, threads), false,
-     "threads to use; default 0: as many as are good"},
     {"--repeat", "N", CLI_INT, offsetof(bench_args, repeat), false,
      "runs to take the median of, behind two that are not counted; default 5"},
     {"--json", NULL, CLI_FLAG, offsetof(bench_args, json), false,
      "print JSON in the field names of the Inference Arena"},
     {"--html", "FILE", CLI_TEXT, offsetof(bench_args, html), false, "write a page with pictures"},
     {"--profile", NULL, CLI_FLAG, offsetof(bench_args, profile), false,
-     "print time by archetype and the costliest steps"},
+     "print time by archetype and the costliest steps, also as JSON"},
     {"--trace", "FILE", CLI_TEXT, offsetof(bench_args, trace), false,
      "write a span for each step, for chrome://tracing or Perfetto"},
+    CLI_SESSION_ROWS(bench_args, session),
     {NULL, NULL, CLI_FLAG, 0, false, NULL}};
 
-enum { MOST_THREADS = 1024, MOST_REPEATS = 100000, MOST_WORKLOADS = 32 };
+enum { MOST_REPEATS = 100000, MOST_WORKLOADS = 32 };
 
-static bool check_args(const cli_command *self, const bench_args *a) {
-  if (strcmp(a->workload, "all") != 0 && !sn_workload_find(a->workload))
-    (void)cli_error(self, "there is no workload \"%s\"; `sinew help workload` lists them",
-                    a->workload);
-  else if (a->threads < 0 || a->threads > MOST_THREADS)
-    (void)cli_error(self, "--threads: expected 0 … %d, got %lld", MOST_THREADS,
-                    (long long)a->threads);
-  else if (a->repeat < 1 || a->repeat > MOST_REPEATS)
+static int check_args(const cli_command *self, const bench_args *a) {
+  if (strcmp(a->workload, "all") != 0 && cli_check_workload(self, a->workload) != CLI_OK)
+    return CLI_USAGE;
+  if (a->repeat < 1 || a->repeat > MOST_REPEATS) {
     (void)cli_error(self, "--repeat: expected 1 … %d, got %lld", MOST_REPEATS,
                     (long long)a->repeat);
-  else
-    return true;
-  return false;
+    return CLI_USAGE;
+  }
+  return cli_check_session(self, &a->session);
 }
 
-/* What the asked-for name means; a name that is not there is left for the session to refuse. */
+/* What the asked-for name means: a device, or the first. */
 static void choose_device(const char *asked, bench_options *o) {
   bool any = !asked || strcmp(asked, "auto") == 0;
   o->device = asked;
@@ -58,8 +53,24 @@ static void choose_device(const char *asked, bench_options *o) {
     }
 }
 
-static void write_html(FILE *out, void *user) { bench_html(out, user); }
-static void write_trace(FILE *out, void *user) { bench_trace(out, user); }
+static sn_status write_html(FILE *out, void *user) {
+  bench_html(out, user);
+  return SN_OK;
+}
+
+static sn_status write_trace(FILE *out, void *user) {
+  bench_trace(out, user);
+  return SN_OK;
+}
+
+static sn_status write_to(sn_ctx *ctx, const char *path, sn_status (*write)(FILE *out, void *user),
+                          bench_report *r) {
+  if (!path)
+    return SN_OK;
+  SN_TRY(cli_write_output(ctx, path, write, r));
+  fprintf(stderr, "wrote %s\n", path);
+  return SN_OK;
+}
 
 static sn_status show(sn_ctx *ctx, const bench_args *a, bench_report *r) {
   if (a->json)
@@ -68,25 +79,27 @@ static sn_status show(sn_ctx *ctx, const bench_args *a, bench_report *r) {
     bench_table(stdout, r);
   if (a->profile && !a->json)
     bench_profile(stdout, r);
-  if (a->html)
-    SN_TRY(report_write_file(ctx, a->html, write_html, r));
-  return a->trace ? report_write_file(ctx, a->trace, write_trace, r) : SN_OK;
+  SN_TRY(write_to(ctx, a->html, write_html, r));
+  return write_to(ctx, a->trace, write_trace, r);
 }
 
 static sn_status run_in(sn_ctx *ctx, const bench_args *a) {
-  bench_options o = {.threads = (int)a->threads,
+  bench_options o = {.threads = (int)a->session.threads,
                      .repeat = (int)a->repeat,
+                     .plan_cache = a->session.plan_cache,
+                     .profile = a->profile,
                      .spans = a->profile || a->trace || a->html};
   bench_result results[MOST_WORKLOADS] = {0};
   bool all = strcmp(a->workload, "all") == 0;
   sn_status status = SN_OK;
   int n = 0;
-  choose_device(a->device, &o);
+  choose_device(a->session.device, &o);
+  SN_TRY(cli_check_output(ctx, a->html));
+  SN_TRY(cli_check_output(ctx, a->trace));
   for (int i = 0; sn_workload_at(i) && n < MOST_WORKLOADS && status == SN_OK; i++) {
     const sn_workload *w = sn_workload_at(i);
     if (!all && w != sn_workload_find(a->workload))
       continue;
-    fprintf(stderr, "measuring %s on %s\n", sn_workload_name(w), o.device);
     status = bench_measure(ctx, w, &o, &results[n++]);
   }
   bench_report r = {&o, results, n};
@@ -100,11 +113,14 @@ static sn_status run_in(sn_ctx *ctx, const bench_args *a) {
 static int run_bench(const cli_command *self, int argc, char **argv) {
   bench_args args = {.workload = "all", .repeat = 5};
   sn_ctx *ctx;
-  if (!cli_parse(self, argc, argv, &args) || !check_args(self, &args))
+  if (!cli_parse(self, argc, argv, &args))
     return CLI_USAGE;
+  int code = check_args(self, &args);
+  if (code != CLI_OK)
+    return code;
   if (sn_ctx_create(NULL, &ctx) != SN_OK)
     return cli_error(self, "out of memory");
-  int code = run_in(ctx, &args) == SN_OK ? CLI_OK : cli_fail(self, ctx);
+  code = run_in(ctx, &args) == SN_OK ? CLI_OK : cli_fail(self, ctx);
   sn_ctx_destroy(ctx);
   return code;
 }
@@ -115,5 +131,7 @@ const cli_command cli_bench = {
     "same on\n"
     "the smallest input. training: forward and backward, all gradients. Medians. Steps are timed "
     "only\n"
-    "with --profile, --trace or --html.",
+    "with --profile, --trace or --html. Progress goes to stderr. With --plan-cache, a plan may be "
+    "found\n"
+    "instead of made, which `compile` then shows.",
     run_bench};

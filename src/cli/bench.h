@@ -31,7 +31,7 @@ typedef struct bench_result {
   float sample[BENCH_SAMPLE]; /* the first of the output */
   int n_sample;
   int64_t state_bytes;
-  double peak_bytes; /* most that the process had in memory so far */
+  int64_t peak_bytes; /* most that the process had in memory so far */
 } bench_result;
 
 typedef struct bench_options {
@@ -39,6 +39,8 @@ typedef struct bench_options {
   const char *description;
   int threads, repeat;
   bool spans; /* time steps */
+  const char *plan_cache;
+  bool profile; /* JSON has where the time goes */
 } bench_options;
 
 typedef struct bench_report {

@@ -24,8 +24,9 @@ typedef struct measure {
   sn_graph *graph;
   sn_session *session;
   bench_form *form;
-  int room;  /* for spans */
-  bool lost; /* no memory for a span */
+  int room;     /* for spans */
+  bool lost;    /* no memory for a span */
+  double shown; /* when progress was last told */
 } measure;
 
 static double now(void) {
@@ -105,6 +106,16 @@ static int by_size(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
+/* A line a run, or a second where runs are many. */
+static void show_run(measure *m, int i, double ms) {
+  enum { FEW = 20 };
+  int n = m->options->repeat;
+  if (n > FEW && i + 1 < n && now() - m->shown < 1)
+    return;
+  m->shown = now();
+  fprintf(stderr, "  run %d of %d: %.2f ms\n", i + 1, n, ms);
+}
+
 static sn_status time_runs(measure *m) {
   int n = m->options->repeat;
   double *ms = calloc((size_t)n, sizeof *ms);
@@ -121,6 +132,8 @@ static sn_status time_runs(measure *m) {
     ms[i] = 1e3 * (now() - start);
     if (status == SN_OK && m->options->spans)
       status = add_spans(m);
+    if (status == SN_OK)
+      show_run(m, i, ms[i]);
   }
   qsort(ms, (size_t)n, sizeof *ms, by_size);
   m->form->median_ms = n % 2 ? ms[n / 2] : (ms[n / 2 - 1] + ms[n / 2]) / 2;
@@ -151,7 +164,9 @@ static sn_status read_outputs(measure *m) {
 }
 
 static sn_status measure_session(measure *m, int k) {
-  sn_session_options o = {.device = m->options->device, .threads = m->options->threads};
+  sn_session_options o = {.device = m->options->device,
+                          .threads = m->options->threads,
+                          .plan_cache = m->options->plan_cache};
   if (m->options->spans) {
     o.span = take_span;
     o.span_user = m;
@@ -160,6 +175,9 @@ static sn_status measure_session(measure *m, int k) {
   SN_TRY(sn_session_create(m->graph, m->store, &o, &m->session));
   m->form->compile_s = now() - start;
   m->form->stats = sn_session_get_stats(m->session);
+  fprintf(stderr, "%s, %s, on %s: compiled in %.3f s%s\n", sn_workload_name(m->workload),
+          m->form->name, m->options->device, m->form->compile_s,
+          m->form->stats.from_cache ? ", from the plan cache" : "");
   if (m->options->spans)
     SN_TRY(copy_steps(m));
   SN_TRY(sn_workload_write(m->workload, m->graph, forms[k].inputs, m->session));
@@ -205,7 +223,7 @@ sn_status bench_measure(sn_ctx *ctx, const sn_workload *workload, const bench_op
   sn_store_destroy(m.store);
   struct rusage usage;
   if (getrusage(RUSAGE_SELF, &usage) == 0)
-    out->peak_bytes = 1024.0 * (double)usage.ru_maxrss;
+    out->peak_bytes = INT64_C(1024) * usage.ru_maxrss;
   return status;
 }
 

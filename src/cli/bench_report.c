@@ -17,8 +17,8 @@ void bench_table(FILE *out, const bench_report *r) {
     fprintf(out, "%-16s %10.3f %13.2f %11.2f %12.2f %11s %11s  %.7g\n",
             sn_workload_name(x->workload), x->form[0].compile_s, x->form[0].median_ms,
             x->form[1].median_ms, x->form[2].median_ms,
-            report_bytes((double)x->form[2].stats.arena_bytes, a), report_bytes(x->peak_bytes, b),
-            x->loss);
+            report_bytes((double)x->form[2].stats.arena_bytes, a),
+            report_bytes((double)x->peak_bytes, b), x->loss);
   }
 }
 
@@ -29,16 +29,54 @@ static void json_pair(FILE *out, const char *before, const char *key, double x) 
   report_json_number(out, x);
 }
 
+static void json_bytes(FILE *out, const char *before, const char *key, int64_t n) {
+  fprintf(out, "%s\"%s\": %lld", before, key, (long long)n);
+}
+
 static void json_memory(FILE *out, const bench_result *x) {
   int64_t prepared = 0;
   for (int k = 0; k < BENCH_FORMS; k++)
     if (x->form[k].stats.prepare_bytes > prepared)
       prepared = x->form[k].stats.prepare_bytes;
-  json_pair(out, "\"memory\": {", "peak_bytes", x->peak_bytes);
-  json_pair(out, ", ", "inference_arena_bytes", (double)x->form[0].stats.arena_bytes);
-  json_pair(out, ", ", "training_arena_bytes", (double)x->form[2].stats.arena_bytes);
-  json_pair(out, ", ", "prepare_bytes", (double)prepared);
-  json_pair(out, ", ", "state_bytes", (double)x->state_bytes);
+  json_bytes(out, "\"memory\": {", "peak_bytes", x->peak_bytes);
+  json_bytes(out, ", ", "inference_arena_bytes", x->form[0].stats.arena_bytes);
+  json_bytes(out, ", ", "training_arena_bytes", x->form[2].stats.arena_bytes);
+  json_bytes(out, ", ", "prepare_bytes", prepared);
+  json_bytes(out, ", ", "state_bytes", x->state_bytes);
+  fputc('}', out);
+}
+
+static void json_profile_form(FILE *out, const bench_form *f) {
+  enum { MOST = 12 };
+  bench_share shares[BENCH_SHARES];
+  const bench_step *steps[MOST];
+  int n_shares = bench_shares(f, shares), n_steps = bench_costliest(f, steps, MOST);
+  fprintf(out, "\n  \"%s\": {\"archetypes\": {", f->name);
+  for (int k = 0; k < n_shares; k++) {
+    fprintf(out, "%s\"%s\": {\"steps\": %d", k ? ", " : "", shares[k].archetype, shares[k].steps);
+    json_pair(out, ", ", "ms", 1e3 * shares[k].seconds);
+    fputc('}', out);
+  }
+  fputs("}, \"costliest\": [", out);
+  for (int k = 0; k < n_steps; k++) {
+    fprintf(out, "%s\n   {\"name\": ", k ? "," : "");
+    report_json_string(out, steps[k]->name);
+    fprintf(out, ", \"phase\": \"%s\", \"archetype\": \"%s\"", steps[k]->phase,
+            steps[k]->archetype);
+    json_pair(out, ", ", "ms", 1e3 * steps[k]->seconds);
+    json_pair(out, ", ", "flops", steps[k]->flops);
+    json_pair(out, ", ", "bytes", steps[k]->bytes);
+    fputc('}', out);
+  }
+  fputs("]}", out);
+}
+
+static void json_profile(FILE *out, const bench_result *x) {
+  fputs(",\n \"profile\": {", out);
+  for (int k = 0; k < BENCH_FORMS; k++) {
+    fputs(k ? "," : "", out);
+    json_profile_form(out, &x->form[k]);
+  }
   fputc('}', out);
 }
 
@@ -50,7 +88,7 @@ static void json_result(FILE *out, const bench_report *r, const bench_result *x)
   fputs(", \"backend\": ", out);
   report_json_string(out, r->options->device);
   fprintf(out, ", \"version\": \"%s\", \"threads\": %d, \"repeat\": %d,\n", sn_version(),
-          r->options->threads, r->options->repeat);
+          x->form[0].stats.threads, r->options->repeat);
   json_pair(out, " \"timings\": {", "compile_s", x->form[0].compile_s);
   json_pair(out, ", ", "inference_ms", x->form[0].median_ms);
   json_pair(out, ", ", "latency_ms", x->form[1].median_ms);
@@ -64,6 +102,8 @@ static void json_result(FILE *out, const bench_report *r, const bench_result *x)
   }
   fputs("]},\n ", out);
   json_memory(out, x);
+  if (r->options->profile)
+    json_profile(out, x);
   fputc('}', out);
 }
 

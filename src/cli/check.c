@@ -11,14 +11,15 @@ static const double LOSS_TOLERANCE = 1e-6, LOGIT_TOLERANCE = 5e-5, GRADIENT_TOLE
                     CACHE_TOLERANCE = 2e-5;
 
 typedef struct check_args {
-  const char *folder, *golden, *device;
+  const char *folder, *golden;
+  cli_session session;
 } check_args;
 
 static const cli_option options[] = {
     {NULL, "MODEL_DIR", CLI_TEXT, offsetof(check_args, folder), true,
      "a folder with config.json and safetensors"},
     {NULL, "GOLDEN.json", CLI_TEXT, offsetof(check_args, golden), true, "the expected numbers"},
-    {"--device", "D", CLI_TEXT, offsetof(check_args, device), false, "where to run; default auto"},
+    CLI_SESSION_ROWS(check_args, session),
     {NULL, NULL, CLI_FLAG, 0, false, NULL}};
 
 typedef struct check {
@@ -144,7 +145,7 @@ static sn_status run_graph(check *c) {
   sn_output(g, "loss", loss);
   SN_TRY(sn_graph_status(g));
   SN_TRY(add_gradients(c, loss));
-  sn_session_options o = {.device = c->args->device};
+  sn_session_options o = cli_session_options(&c->args->session);
   SN_TRY(sn_session_create(g, c->store, &o, &c->session));
   size_t size = (size_t)(c->batch * c->length) * sizeof(int32_t);
   SN_TRY(sn_session_write(c->session, "ids", c->ids, size));
@@ -274,8 +275,9 @@ static sn_status greedy_step(check *c, greedy *r, const int32_t *prompt, size_t 
 
 static sn_status run_greedy(check *c, greedy *r, const sn_json *sequence) {
   int64_t n = (int64_t)sn_json_size(sequence);
+  sn_session_options session = cli_session_options(&c->args->session);
   for (int k = 0; k < 2; k++) {
-    sn_generate_options o = {.recompute = k == 0, .capacity = n, .device = c->args->device};
+    sn_generate_options o = {.recompute = k == 0, .capacity = n, .session = &session};
     r->logits[k] = calloc((size_t)c->vocab, sizeof(float));
     if (!r->logits[k])
       return sn_ctx_fail(c->ctx, SN_ERR_NO_MEMORY, "out of memory");
@@ -327,10 +329,13 @@ static int run(const cli_command *self, int argc, char **argv) {
   check_args args = {0};
   if (!cli_parse(self, argc, argv, &args))
     return CLI_USAGE;
+  int code = cli_check_session(self, &args.session);
+  if (code != CLI_OK)
+    return code;
   check c = {.self = self, .args = &args};
   if (sn_ctx_create(NULL, &c.ctx) != SN_OK)
     return cli_error(self, "out of memory");
-  int code = run_checks(&c) == SN_OK ? CLI_OK : cli_fail(self, c.ctx);
+  code = run_checks(&c) == SN_OK ? CLI_OK : cli_fail(self, c.ctx);
   sn_session_destroy(c.session);
   sn_graph_destroy(c.graph);
   sn_json_destroy(c.doc);

@@ -6,6 +6,7 @@
 #define SINEW_CLI_CLI_H
 
 #include <sinew/sinew.h>
+#include <stdio.h>
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
@@ -38,6 +39,41 @@ extern const cli_command *const cli_commands[];
 /* Fills `args` (defaults already in it). False after a message: return CLI_USAGE. */
 bool cli_parse(const cli_command *self, int argc, char **argv, void *args);
 void cli_print_help(const cli_command *command);
+
+/* --- options that commands share (common.c) --- */
+
+/* How sessions run. */
+typedef struct cli_session {
+  const char *device, *plan_cache;
+  int64_t threads;
+} cli_session;
+
+/* The rows of its options, for the struct of arguments `type` and its member of that type. */
+/* clang-format off */
+#define CLI_SESSION_ROWS(type, member)                                                                  \
+  {"--device", "D", CLI_TEXT, offsetof(type, member.device), false, "where to run; default auto"},      \
+  {"--threads", "N", CLI_INT, offsetof(type, member.threads), false,                                    \
+   "threads to use; default 0: as many as are good"},                                                   \
+  {"--plan-cache", "DIR", CLI_TEXT, offsetof(type, member.plan_cache), false,                           \
+   "a folder where plans are kept for the next time"}
+/* clang-format on */
+
+/* CLI_OK, or the exit code after a message. A device may be NULL: any. */
+int cli_check_device(const cli_command *self, const char *name);
+int cli_check_session(const cli_command *self, const cli_session *session);
+int cli_check_workload(const cli_command *self, const char *name);
+sn_session_options cli_session_options(const cli_session *session);
+
+/* --- files that commands write (output.c) --- */
+
+/* Whether a file could be written there, to be asked before long work; NULL is fine. Nothing stays. */
+sn_status cli_check_output(sn_ctx *ctx, const char *path) SN_MUST_USE;
+/* Writes a file, whole or not at all. An error of `write` is passed on; what the system refuses is "PATH: cannot be
+ * written" and its reason. */
+sn_status cli_write_output(sn_ctx *ctx, const char *path, sn_status (*write)(FILE *out, void *user),
+                           void *user) SN_MUST_USE;
+
+/* --- messages --- */
 
 /* "sinew check: <message of the context>" on stderr; returns CLI_FAILED. */
 int cli_fail(const cli_command *self, const sn_ctx *ctx);

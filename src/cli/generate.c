@@ -10,7 +10,8 @@
 #include <string.h>
 
 typedef struct generate_args {
-  const char *folder, *prompt, *ids, *device;
+  const char *folder, *prompt, *ids;
+  cli_session session;
   int64_t n, seed, top_k;
   double temperature, top_p;
   bool ignore_eos;
@@ -33,8 +34,7 @@ static const cli_option options[] = {
     {"--seed", "S", CLI_INT, offsetof(generate_args, seed), false, "seed of the draws; default 1"},
     {"--ignore-eos", NULL, CLI_FLAG, offsetof(generate_args, ignore_eos), false,
      "go on after the token that ends a text"},
-    {"--device", "D", CLI_TEXT, offsetof(generate_args, device), false,
-     "where to run; default auto"},
+    CLI_SESSION_ROWS(generate_args, session),
     {NULL, NULL, CLI_FLAG, 0, false, NULL}};
 
 typedef struct generation {
@@ -64,7 +64,7 @@ static int check_args(const cli_command *self, const generate_args *a) {
     return usage_error(
         self, "--temp must be finite and not negative, --top-k not negative, and --top-p above 0 "
               "and at most 1");
-  return CLI_OK;
+  return cli_check_session(self, &a->session);
 }
 
 static int encode_prompt(generation *g) {
@@ -111,12 +111,13 @@ static int make_generator(generation *g) {
   const generate_args *a = g->args;
   if (g->capacity - g->n > a->n)
     g->capacity = g->n + a->n;
+  sn_session_options session = cli_session_options(&a->session);
   sn_generate_options o = {.temperature = a->temperature,
                            .top_k = a->top_k,
                            .top_p = a->top_p,
                            .seed = (uint64_t)a->seed,
                            .capacity = g->capacity,
-                           .device = a->device};
+                           .session = &session};
   if (sn_generator_create(g->model, g->store, &o, &g->generator) != SN_OK)
     return cli_fail(g->self, g->ctx);
   return CLI_OK;

@@ -28,9 +28,10 @@ static const cli_option options[] = {
 static bool check_args(const cli_command *self, const inspect_args *a) {
   if (!a->folder == !a->workload)
     (void)cli_error(self, "give one of MODEL_DIR and --workload NAME");
-  else if (a->workload && !sn_workload_find(a->workload))
-    (void)cli_error(self, "there is no workload \"%s\"; `sinew help workload` lists them",
-                    a->workload);
+  else if (a->workload && cli_check_workload(self, a->workload) != CLI_OK)
+    return false;
+  else if (cli_check_device(self, a->device) != CLI_OK)
+    return false;
   else if (a->graph + a->plan + a->json > 1)
     (void)cli_error(self, "give one of --graph, --plan and --json");
   else
@@ -46,11 +47,16 @@ static sn_status print_text(sn_ctx *ctx, const sn_inspection *i, sn_inspect_text
   return SN_OK;
 }
 
-static void write_html(FILE *out, void *user) { inspect_html(out, user); }
+static sn_status write_html(FILE *out, void *user) {
+  inspect_html(out, user);
+  return SN_OK;
+}
 
 static sn_status show(sn_ctx *ctx, const inspect_args *a, inspect_report *r) {
-  if (a->html)
-    SN_TRY(report_write_file(ctx, a->html, write_html, r));
+  if (a->html) {
+    SN_TRY(cli_write_output(ctx, a->html, write_html, r));
+    fprintf(stderr, "wrote %s\n", a->html);
+  }
   if (a->graph)
     return print_text(ctx, r->i, SN_INSPECT_GRAPH);
   if (a->plan)
@@ -66,6 +72,8 @@ static sn_status inspect_graph(sn_ctx *ctx, const inspect_args *a, const sn_grap
   sn_inspect_options o = {.device = a->device};
   sn_inspection *i;
   SN_TRY(sn_inspect(g, &o, &i));
+  if (a->device && strcmp(a->device, "auto") != 0 && strcmp(a->device, i->device) != 0)
+    fprintf(stderr, "%s compiles nothing; shown for %s\n", a->device, i->device);
   inspect_report r = {a->workload ? a->workload : a->folder, a->train ? "training" : "inference",
                       i};
   sn_status status = show(ctx, a, &r);
@@ -77,6 +85,7 @@ static sn_status run_in(sn_ctx *ctx, const inspect_args *a) {
   sn_model *model = NULL;
   sn_graph *graph = NULL;
   const sn_workload *workload = a->workload ? sn_workload_find(a->workload) : NULL;
+  SN_TRY(cli_check_output(ctx, a->html));
   sn_status status = workload ? SN_OK : sn_model_open(ctx, a->folder, &model);
   if (status == SN_OK)
     status = subject_build(ctx, workload, model, a->train ? SUBJECT_TRAINING : SUBJECT_INFERENCE,
@@ -104,7 +113,8 @@ const cli_command cli_inspect = {
     "inspect", "show what the compiler makes of a workload or a model", options,
     "Without --graph, --plan, --json and --html: a summary. Sizes are those of the largest "
     "symbols.\n"
-    "A model folder is compiled as `sinew generate` runs it, with a cache of up to 2048 tokens, "
-    "or\n"
-    "with --train on 128 tokens. docs/inspect.md explains the numbers.",
+    "A model folder is compiled as `sinew generate` runs it, with a cache of up to 2048 tokens "
+    "that\n"
+    "is fed up to 512 at a time, or with --train on 128 tokens. docs/inspect.md explains the "
+    "numbers.",
     run_inspect};

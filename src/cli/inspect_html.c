@@ -16,7 +16,7 @@ static void tiles(FILE *out, const sn_inspection *i) {
   fputs("<div class=\"tiles\">\n", out);
   snprintf(a, sizeof a, "%lld → %lld", (long long)i->nodes_before, (long long)i->nodes_optimised);
   tile(out, a, "nodes, given and optimised");
-  snprintf(a, sizeof a, "%d", i->n_steps - i->n_prepare);
+  snprintf(a, sizeof a, "%d", i->steps);
   tile(out, a, "steps a run");
   snprintf(a, sizeof a, "%lld / %lld", (long long)i->launches, (long long)i->barriers);
   tile(out, a, "launches / barriers");
@@ -55,7 +55,7 @@ static double part(double x, double all) { return all > 0 ? x / all : 0; }
 
 static void costly_row(FILE *out, const sn_inspection *i, int k, double most) {
   char a[REPORT_NUMBER], b[REPORT_NUMBER];
-  const sn_step *s = &i->steps[k];
+  const sn_step *s = &i->step_list[k];
   const char *class = report_archetype_class(s->archetype);
   double flops = part(s->flops, i->flops), bytes = part(s->bytes, i->bytes);
   fprintf(out, "<tr><td class=\"n\">%d</td><td class=\"name\" title=\"", k);
@@ -76,8 +76,8 @@ static void costliest(FILE *out, const sn_inspection *i) {
   int steps[MOST], n = inspect_costliest(i, steps, MOST);
   double most = 0;
   for (int k = 0; k < n; k++) {
-    double flops = part(i->steps[steps[k]].flops, i->flops);
-    double bytes = part(i->steps[steps[k]].bytes, i->bytes);
+    double flops = part(i->step_list[steps[k]].flops, i->flops);
+    double bytes = part(i->step_list[steps[k]].bytes, i->bytes);
     most = flops > most ? flops : most;
     most = bytes > most ? bytes : most;
   }
@@ -157,11 +157,13 @@ static void rules(FILE *out, const sn_inspection *i) {
   for (int k = 0; k < i->n_rules; k++)
     most = i->rules[k].value > most ? i->rules[k].value : most;
   heading(out, "Rewrites", "How often a rule told the e-graph something new.");
-  fprintf(out,
-          "<p>It stopped at: %s, after %lld iterations, with %lld classes and %lld nodes. Modelled "
-          "cost: %.4g ms as given, %.4g ms now.</p><table>\n",
-          i->egraph.stop, (long long)i->egraph.iterations, (long long)i->egraph.classes,
-          (long long)i->egraph.nodes, 1e3 * i->egraph.cost_before, 1e3 * i->egraph.cost_after);
+  fprintf(
+      out,
+      "<p>It stopped at: %s, after %lld iteration%s, with %lld classes and %lld nodes. Modelled "
+      "cost: %.4g ms as given, %.4g ms now.</p><table>\n",
+      i->egraph.stop, (long long)i->egraph.iterations, report_plural(i->egraph.iterations),
+      (long long)i->egraph.classes, (long long)i->egraph.nodes, 1e3 * i->egraph.cost_before,
+      1e3 * i->egraph.cost_after);
   for (int k = 0; k < i->n_rules; k++) {
     if (i->rules[k].value <= 0)
       continue;
@@ -192,7 +194,7 @@ void inspect_html(FILE *out, const inspect_report *r) {
   picture_arena(out, i);
   fputs("</section>\n", out);
   heading(out, "Barrier groups", "Steps in order; those in one frame may run at the same time.");
-  fprintf(out, "<p>%d groups of %d steps.</p>\n", picture_group_count(i), i->n_steps);
+  fprintf(out, "<p>%d groups of %d steps.</p>\n", picture_group_count(i), i->n_listed);
   legend(out, i);
   picture_groups(out, i);
   fputs("</section>\n", out);

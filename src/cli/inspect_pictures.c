@@ -16,7 +16,7 @@ typedef struct arena_view {
 } arena_view;
 
 static double x_of(const arena_view *v, double step) {
-  return LEFT + step * (WIDTH - LEFT - 10) / (v->i->n_steps > 0 ? v->i->n_steps : 1);
+  return LEFT + step * (WIDTH - LEFT - 10) / (v->i->n_listed > 0 ? v->i->n_listed : 1);
 }
 
 static double y_of(const arena_view *v, double bytes) {
@@ -32,7 +32,7 @@ static void draw_axes(const arena_view *v) {
     fprintf(v->out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", LEFT - 8, y + 4,
             report_bytes(bytes, text));
   }
-  int n = v->i->n_steps, apart = n > 10 ? n / 10 : 1;
+  int n = v->i->n_listed, apart = n > 10 ? n / 10 : 1;
   for (int k = 0; k < n; k += apart)
     fprintf(v->out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%d</text>", x_of(v, k + 0.5),
             HEIGHT - BOTTOM + 18, k);
@@ -41,8 +41,8 @@ static void draw_axes(const arena_view *v) {
 }
 
 static const char *maker_class(const sn_inspection *i, const sn_lifetime *l) {
-  bool made = l->first >= 0 && l->first < i->n_steps;
-  return report_archetype_class(made ? i->steps[l->first].archetype : "");
+  bool made = l->first >= 0 && l->first < i->n_listed;
+  return report_archetype_class(made ? i->step_list[l->first].archetype : "");
 }
 
 static void draw_lifetime(const arena_view *v, const sn_lifetime *l) {
@@ -62,7 +62,7 @@ static void draw_lifetime(const arena_view *v, const sn_lifetime *l) {
 static void count_live(arena_view *v) {
   for (int k = 0; k < v->i->n_lifetimes; k++) {
     const sn_lifetime *l = &v->i->lifetimes[k];
-    for (int s = l->first < 0 ? 0 : l->first; s <= l->last && s < v->i->n_steps; s++)
+    for (int s = l->first < 0 ? 0 : l->first; s <= l->last && s < v->i->n_listed; s++)
       v->live[s] += (double)l->bytes;
   }
 }
@@ -71,7 +71,7 @@ static void draw_live(const arena_view *v) {
   char text[REPORT_NUMBER];
   double bound = (double)v->i->lower_bound_bytes, y = y_of(v, bound);
   fputs("<path class=\"live\" d=\"", v->out);
-  for (int s = 0; s < v->i->n_steps; s++)
+  for (int s = 0; s < v->i->n_listed; s++)
     fprintf(v->out, "%c%.2f %.2fH%.2f", s ? 'L' : 'M', x_of(v, s), y_of(v, v->live[s]),
             x_of(v, s + 1));
   fprintf(v->out,
@@ -82,7 +82,7 @@ static void draw_live(const arena_view *v) {
 
 void picture_arena(FILE *out, const sn_inspection *i) {
   arena_view v = {.out = out, .i = i, .most = (double)i->peak_bytes * 1.04 + 1};
-  v.live = calloc((size_t)i->n_steps + 1, sizeof *v.live);
+  v.live = calloc((size_t)i->n_listed + 1, sizeof *v.live);
   if (!v.live)
     return;
   count_live(&v);
@@ -101,19 +101,19 @@ enum { BLOCK = 13, GAP = 6, LINE = 26 };
 
 /* Whether step k begins a group. */
 static bool begins(const sn_inspection *i, int k) {
-  return k == 0 || i->steps[k].barrier || k == i->n_prepare;
+  return k == 0 || i->step_list[k].barrier || k == i->prepare_steps;
 }
 
 static int group_end(const sn_inspection *i, int k) {
   do
     k++;
-  while (k < i->n_steps && !begins(i, k));
+  while (k < i->n_listed && !begins(i, k));
   return k;
 }
 
 static void draw_block(FILE *out, const sn_inspection *i, int k, int x, int y) {
   char a[REPORT_NUMBER], b[REPORT_NUMBER];
-  const sn_step *s = &i->steps[k];
+  const sn_step *s = &i->step_list[k];
   fprintf(out,
           "<rect class=\"bar %s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"2\"><title>",
           report_archetype_class(s->archetype), x, y, BLOCK - 2, BLOCK);
@@ -128,7 +128,7 @@ static void draw_block(FILE *out, const sn_inspection *i, int k, int x, int y) {
 /* Lays the groups out in lines; draws them where out is not NULL. Returns the height. */
 static int lay_groups(FILE *out, const sn_inspection *i) {
   int x = 0, y = 4;
-  for (int k = 0, end; k < i->n_steps; k = end) {
+  for (int k = 0, end; k < i->n_listed; k = end) {
     end = group_end(i, k);
     int width = (end - k) * BLOCK + 4;
     if (x > 0 && x + width > WIDTH) {
@@ -154,7 +154,7 @@ void picture_groups(FILE *out, const sn_inspection *i) {
 
 int picture_group_count(const sn_inspection *i) {
   int n = 0;
-  for (int k = 0; k < i->n_steps; k = group_end(i, k))
+  for (int k = 0; k < i->n_listed; k = group_end(i, k))
     n++;
   return n;
 }

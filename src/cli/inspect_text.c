@@ -24,12 +24,12 @@ static double share_of(const sn_inspection *i, const sn_step *s) {
 }
 
 int inspect_costliest(const sn_inspection *i, int *out, int capacity) {
-  int n = i->n_steps - i->n_prepare;
+  int n = i->steps;
   cost *all = calloc((size_t)n + 1, sizeof *all);
   if (!all)
     return 0;
   for (int k = 0; k < n; k++)
-    all[k] = (cost){i->n_prepare + k, share_of(i, &i->steps[i->n_prepare + k])};
+    all[k] = (cost){i->prepare_steps + k, share_of(i, &i->step_list[i->prepare_steps + k])};
   qsort(all, (size_t)n, sizeof *all, by_share);
   int kept = n < capacity ? n : capacity;
   for (int k = 0; k < kept; k++)
@@ -41,12 +41,12 @@ int inspect_costliest(const sn_inspection *i, int *out, int capacity) {
 /* --- text --- */
 
 static void text_graph(FILE *out, const sn_inspection *i) {
-  fprintf(out, "graph       %lld nodes as given, %lld optimised, %lld lowered; %lld layers\n",
+  fprintf(out, "graph       %lld nodes as given, %lld optimised, %lld lowered; %lld layer%s\n",
           (long long)i->nodes_before, (long long)i->nodes_optimised, (long long)i->nodes_after,
-          (long long)i->layers);
-  fprintf(out, "e-graph     %s after %lld iterations: %lld classes, %lld nodes, %.3f s\n",
-          i->egraph.stop, (long long)i->egraph.iterations, (long long)i->egraph.classes,
-          (long long)i->egraph.nodes, i->egraph.seconds);
+          (long long)i->layers, report_plural(i->layers));
+  fprintf(out, "e-graph     %s after %lld iteration%s: %lld classes, %lld nodes, %.3f s\n",
+          i->egraph.stop, (long long)i->egraph.iterations, report_plural(i->egraph.iterations),
+          (long long)i->egraph.classes, (long long)i->egraph.nodes, i->egraph.seconds);
   fprintf(out, "            modelled cost %.4g ms as given, %.4g ms now%s\n",
           1e3 * i->egraph.cost_before, 1e3 * i->egraph.cost_after,
           i->egraph.kept_input ? " (nothing cheaper was found)" : "");
@@ -59,17 +59,18 @@ static void text_graph(FILE *out, const sn_inspection *i) {
 }
 
 static void text_plan(FILE *out, const sn_inspection *i) {
-  int steps = i->n_steps - i->n_prepare;
-  fprintf(out, "plan        %d steps, %lld launches, %lld barriers", steps, (long long)i->launches,
-          (long long)i->barriers);
+  fprintf(out, "plan        %d step%s, %lld launch%s, %lld barrier%s", i->steps,
+          report_plural(i->steps), (long long)i->launches, i->launches == 1 ? "" : "es",
+          (long long)i->barriers, report_plural(i->barriers));
   if (i->layers)
-    fprintf(out, " (a layer: %.1f steps, %.1f launches)", (double)steps / (double)i->layers,
-            (double)i->launches / (double)i->layers);
+    fprintf(out, " (a layer: %.3g steps, %.3g launches)", i->steps_per_layer,
+            i->launches_per_layer);
   fputs("\nsteps      ", out);
   for (int k = 0; k < i->n_archetypes; k++)
     fprintf(out, "%s %.0f %s", k ? "," : "", i->archetypes[k].value, i->archetypes[k].name);
-  if (i->n_prepare)
-    fprintf(out, "; and %d that run when state changes", i->n_prepare);
+  if (i->prepare_steps)
+    fprintf(out, "; and %d that run%s when state changes", i->prepare_steps,
+            i->prepare_steps == 1 ? "s" : "");
   fputc('\n', out);
 }
 
@@ -101,7 +102,7 @@ void inspect_text(FILE *out, const inspect_report *r) {
     fprintf(out, "%s %s %.3f s", k ? "," : "", i->phases[k].name, i->phases[k].value);
   fputs("\n\ncostliest steps\n", out);
   for (int k = 0; k < n; k++) {
-    const sn_step *s = &i->steps[costly[k]];
+    const sn_step *s = &i->step_list[costly[k]];
     fprintf(out, "%6d  %-14s %12s %11s  %s\n", costly[k], s->archetype, report_flops(s->flops, a),
             report_bytes(s->bytes, b), s->name);
   }
@@ -111,6 +112,12 @@ void inspect_text(FILE *out, const inspect_report *r) {
 
 static void json_int(FILE *out, const char *key, int64_t n) {
   fprintf(out, "\"%s\": %lld,\n", key, (long long)n);
+}
+
+static void json_number(FILE *out, const char *key, double x) {
+  fprintf(out, "\"%s\": ", key);
+  report_json_number(out, x);
+  fputs(",\n", out);
 }
 
 static void json_numbers(FILE *out, const char *key, const sn_named_number *list, int n) {
@@ -149,8 +156,8 @@ static void json_ops(FILE *out, const sn_inspection *i) {
 
 static void json_steps(FILE *out, const sn_inspection *i) {
   fputs("\"step_list\": [", out);
-  for (int k = 0; k < i->n_steps; k++) {
-    const sn_step *s = &i->steps[k];
+  for (int k = 0; k < i->n_listed; k++) {
+    const sn_step *s = &i->step_list[k];
     fprintf(out,
             "%s\n{\"step\": %d, \"phase\": \"%s\", \"archetype\": \"%s\", \"name\": ", k ? "," : "",
             k, s->phase, s->archetype);
@@ -186,10 +193,12 @@ void inspect_json(FILE *out, const inspect_report *r) {
   json_int(out, "nodes_optimised", i->nodes_optimised);
   json_int(out, "nodes_after", i->nodes_after);
   json_int(out, "layers", i->layers);
-  json_int(out, "steps", i->n_steps - i->n_prepare);
-  json_int(out, "prepare_steps", i->n_prepare);
+  json_int(out, "steps", i->steps);
+  json_int(out, "prepare_steps", i->prepare_steps);
   json_int(out, "launches", i->launches);
   json_int(out, "barriers", i->barriers);
+  json_number(out, "steps_per_layer", i->steps_per_layer);
+  json_number(out, "launches_per_layer", i->launches_per_layer);
   json_int(out, "peak_bytes", i->peak_bytes);
   json_int(out, "lower_bound_bytes", i->lower_bound_bytes);
   json_int(out, "state_bytes", i->state_bytes);
@@ -197,9 +206,7 @@ void inspect_json(FILE *out, const inspect_report *r) {
   json_int(out, "output_bytes", i->output_bytes);
   json_int(out, "constant_bytes", i->constant_bytes);
   json_int(out, "prepare_bytes", i->prepare_bytes);
-  fputs("\"compile_s\": ", out);
-  report_json_number(out, i->compile_s);
-  fputs(",\n", out);
+  json_number(out, "compile_s", i->compile_s);
   json_numbers(out, "phases", i->phases, i->n_phases);
   json_egraph(out, i);
   json_numbers(out, "rules", i->rules, i->n_rules);

@@ -38,7 +38,7 @@ static int run_help(const cli_command *self, int argc, char **argv) {
     return CLI_USAGE;
   const cli_command *command = args.command ? find(args.command) : NULL;
   if (args.command && !command) {
-    (void)cli_error(self, "there is no command \"%s\"", args.command);
+    (void)cli_error(self, "there is no command \"%s\"; `sinew help` lists them", args.command);
     return CLI_USAGE;
   }
   if (command)

@@ -29,7 +29,9 @@ void report_html_text(FILE *out, const char *text) {
 }
 
 void report_json_number(FILE *out, double x) {
-  if (isfinite(x))
+  if (fabs(x) < 0x1p53 && x == floor(x))
+    fprintf(out, "%.0f", x);
+  else if (isfinite(x))
     fprintf(out, "%.9g", x);
   else
     fputs("null", out);
@@ -54,6 +56,8 @@ const char *report_flops(double flops, char out[REPORT_NUMBER]) {
   static const char *const units[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"};
   return scaled(flops, 1000, units, 6, out);
 }
+
+const char *report_plural(int64_t n) { return n == 1 ? "" : "s"; }
 
 const char *report_archetype_class(const char *archetype) {
   static const char *const names[][2] = {
@@ -108,14 +112,3 @@ void report_html_begin(FILE *out, const char *title) {
 }
 
 void report_html_end(FILE *out) { fputs("</main></body></html>\n", out); }
-
-sn_status report_write_file(sn_ctx *ctx, const char *path, void (*write)(FILE *out, void *user),
-                            void *user) {
-  FILE *out = fopen(path, "w");
-  if (!out)
-    return sn_ctx_fail(ctx, SN_ERR_IO, "%s: cannot be written", path);
-  write(out, user);
-  bool written = !ferror(out);
-  written = fclose(out) == 0 && written;
-  return written ? SN_OK : sn_ctx_fail(ctx, SN_ERR_IO, "%s: cannot be written", path);
-}

@@ -28,17 +28,19 @@ static sn_status build_workload(build *b) {
 
 static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
 
-/* As text is generated: any number of tokens behind those in the cache. */
+/* As text is generated: some tokens behind those in the cache, and the logits of the last. */
 static void build_generation(build *b) {
   sn_graph *g = b->g;
   int64_t capacity = at_most(sn_model_get_config(b->model)->max_length, LONGEST_CACHE);
-  sn_dim tokens = sn_symbol(g, "tokens", b->form == SUBJECT_LATENCY ? 1 : capacity);
+  int64_t piece = b->form == SUBJECT_LATENCY ? 1 : at_most(capacity, SN_GENERATE_PIECE);
+  sn_dim tokens = sn_symbol(g, "tokens", piece);
   sn_model_inputs in = {.batch = 1, .capacity = capacity};
   in.ids = sn_input(g, "ids", SN_I32, SN_SHAPE(1, tokens));
   in.positions = sn_input(g, "positions", SN_I32, SN_SHAPE(tokens));
   in.start = sn_input(g, "start", SN_I32, SN_SCALAR);
   in.kv_length = sn_input(g, "kv_length", SN_I32, SN_SHAPE(1));
-  b->output = sn_model_logits(b->model, g, &in);
+  sn_value logits = sn_model_logits(b->model, g, &in);
+  b->output = sn_slice(g, logits, 1, sn_dim_sub(g, tokens, 1), tokens, 1);
 }
 
 static void build_loss(build *b) {

@@ -4,8 +4,6 @@
 
 #include "cli/cli.h"
 
-#include <stdio.h>
-
 typedef enum subject_form {
   SUBJECT_INFERENCE, /* output "output" */
   SUBJECT_LATENCY,   /* the same on the smallest input */
@@ -22,7 +20,7 @@ sn_status subject_build(sn_ctx *ctx, const sn_workload *workload, const sn_model
 /* Text as a JSON string, quotes included; text within HTML. */
 void report_json_string(FILE *out, const char *text);
 void report_html_text(FILE *out, const char *text);
-/* A number as JSON, null where it is not finite. */
+/* A number as JSON, whole ones exactly, null where it is not finite. */
 void report_json_number(FILE *out, double x);
 /* "12.3 MiB", "1.2 GFLOP": into a buffer that is returned. */
 enum { REPORT_NUMBER = 32 };
@@ -31,10 +29,9 @@ const char *report_flops(double flops, char out[REPORT_NUMBER]);
 /* The begin and end of an HTML page with the styles that all reports share. */
 void report_html_begin(FILE *out, const char *title);
 void report_html_end(FILE *out);
+/* "s" unless there is one. */
+const char *report_plural(int64_t n);
 /* The CSS class that colours an archetype. */
 const char *report_archetype_class(const char *archetype);
-/* Opens a file, calls write and closes it; "cannot be written" when anything of that fails. */
-sn_status report_write_file(sn_ctx *ctx, const char *path, void (*write)(FILE *out, void *user),
-                            void *user) SN_MUST_USE;
 
 #endif

@@ -8,8 +8,9 @@
 #include <string.h>
 
 typedef struct workload_args {
-  const char *name, *init, *device, *dump, *optimizer;
-  int64_t threads, steps;
+  const char *name, *init, *dump, *optimizer; /* the last NULL: sgd */
+  cli_session session;
+  int64_t steps;
   double rate; /* NAN: the optimiser's default */
 } workload_args;
 
@@ -18,18 +19,15 @@ static const cli_option options[] = {
      "SmolLM2-135M, SmolVLA, StableDiffusion, ResNet-50 or Whisper-tiny"},
     {"--init", "HOW", CLI_TEXT, offsetof(workload_args, init), false,
      "parameter values: arena (default) or live"},
-    {"--device", "D", CLI_TEXT, offsetof(workload_args, device), false,
-     "where to run; default auto"},
-    {"--threads", "N", CLI_INT, offsetof(workload_args, threads), false,
-     "threads to use; default 0: as many as are good (ref has one)"},
     {"--dump", "FILE", CLI_TEXT, offsetof(workload_args, dump), false,
      "where the JSON goes; default stdout"},
     {"--steps", "N", CLI_INT, offsetof(workload_args, steps), false,
      "train N steps and print their losses instead"},
     {"--optimizer", "KIND", CLI_TEXT, offsetof(workload_args, optimizer), false,
-     "sgd (default) or adam"},
+     "with --steps: sgd (default) or adam"},
     {"--lr", "X", CLI_REAL, offsetof(workload_args, rate), false,
-     "learning rate; default 0.01 for sgd, 0.0001 for adam"},
+     "with --steps: learning rate; default 0.01 for sgd, 0.0001 for adam"},
+    CLI_SESSION_ROWS(workload_args, session),
     {NULL, NULL, CLI_FLAG, 0, false, NULL}};
 
 typedef struct run {
@@ -45,36 +43,37 @@ typedef struct run {
   int n;
 } run;
 
-enum { MOST_THREADS = 1024, MOST_STEPS = 1000000 };
+enum { MOST_STEPS = 1000000 };
 
 /* --- arguments --- */
 
 static bool parse_words(const cli_command *self, run *r) {
   const workload_args *a = r->args;
+  const char *optimizer = a->optimizer ? a->optimizer : "sgd";
   r->workload = sn_workload_find(a->name);
   r->init = strcmp(a->init, "live") == 0 ? SN_WORKLOAD_LIVE : SN_WORKLOAD_ARENA;
-  r->adam = strcmp(a->optimizer, "adam") == 0;
-  if (!r->workload)
-    (void)cli_error(self, "there is no workload \"%s\"; `sinew help workload` lists them", a->name);
-  else if (r->init == SN_WORKLOAD_ARENA && strcmp(a->init, "arena") != 0)
+  r->adam = strcmp(optimizer, "adam") == 0;
+  if (cli_check_workload(self, a->name) != CLI_OK)
+    return false;
+  if (r->init == SN_WORKLOAD_ARENA && strcmp(a->init, "arena") != 0)
     (void)cli_error(self, "--init: expected arena or live, got \"%s\"", a->init);
-  else if (!r->adam && strcmp(a->optimizer, "sgd") != 0)
-    (void)cli_error(self, "--optimizer: expected sgd or adam, got \"%s\"", a->optimizer);
+  else if (!r->adam && strcmp(optimizer, "sgd") != 0)
+    (void)cli_error(self, "--optimizer: expected sgd or adam, got \"%s\"", optimizer);
   else
     return true;
   return false;
 }
 
 static bool check_numbers(const cli_command *self, const workload_args *a) {
-  if (a->threads < 0 || a->threads > MOST_THREADS)
-    (void)cli_error(self, "--threads: expected 0 … %d, got %lld", MOST_THREADS,
-                    (long long)a->threads);
-  else if (a->steps < 0 || a->steps > MOST_STEPS)
+  if (a->steps < 0 || a->steps > MOST_STEPS)
     (void)cli_error(self, "--steps: expected 0 … %d, got %lld", MOST_STEPS, (long long)a->steps);
-  else if (isinf(a->rate) || a->rate < 0)
+  else if (a->rate < 0)
     (void)cli_error(self, "--lr: expected a number that is not negative, got %g", a->rate);
   else if (a->steps > 0 && a->dump)
     (void)cli_error(self, "--dump belongs to one step and --steps to many: give one of them");
+  else if (a->steps == 0 && (a->optimizer || !isnan(a->rate)))
+    (void)cli_error(self, "%s means nothing without --steps",
+                    a->optimizer ? "--optimizer" : "--lr");
   else
     return true;
   return false;
@@ -229,34 +228,28 @@ static sn_status add_outputs(run *r) {
   return status == SN_OK ? sn_graph_status(r->graph) : status;
 }
 
-static sn_status run_session(const run *r, FILE *out) {
-  sn_session_options o = {.device = r->args->device};
-  sn_session *s;
-  SN_TRY(sn_session_create(r->graph, r->store, &o, &s));
-  sn_status status = sn_workload_write(r->workload, r->graph, SN_WORKLOAD_FULL, s);
-  if (status == SN_OK)
-    status = sn_session_run(s);
-  if (status == SN_OK)
-    status = dump(r, s, out);
-  sn_session_destroy(s);
-  return status;
+typedef struct finished {
+  const run *r;
+  sn_session *session;
+} finished;
+
+static sn_status write_dump(FILE *out, void *user) {
+  const finished *f = user;
+  return dump(f->r, f->session, out);
 }
 
-/* The file is opened first: a step may take a minute, and then it would be a pity. */
 static sn_status run_once(run *r) {
   const char *path = r->args->dump;
+  sn_session_options o = cli_session_options(&r->args->session);
+  finished f = {.r = r};
   SN_TRY(add_outputs(r));
-  FILE *out = path ? fopen(path, "w") : stdout;
-  if (!out)
-    return sn_ctx_fail(r->ctx, SN_ERR_IO, "%s: cannot be written", path);
-  sn_status status = run_session(r, out);
-  bool written = !ferror(out);
-  if (path)
-    written = fclose(out) == 0 && written;
-  else
-    written = fflush(out) == 0 && written;
-  if (status == SN_OK && !written)
-    status = sn_ctx_fail(r->ctx, SN_ERR_IO, "%s: cannot be written", path ? path : "stdout");
+  SN_TRY(sn_session_create(r->graph, r->store, &o, &f.session));
+  sn_status status = sn_workload_write(r->workload, r->graph, SN_WORKLOAD_FULL, f.session);
+  if (status == SN_OK)
+    status = sn_session_run(f.session);
+  if (status == SN_OK)
+    status = path ? cli_write_output(r->ctx, path, write_dump, &f) : write_dump(stdout, &f);
+  sn_session_destroy(f.session);
   return status;
 }
 
@@ -264,9 +257,10 @@ static sn_status run_once(run *r) {
 
 static sn_status create_trainer(run *r, sn_trainer **out) {
   double rate = isnan(r->args->rate) ? (r->adam ? 1e-4 : 1e-2) : r->args->rate;
+  sn_session_options session = cli_session_options(&r->args->session);
   sn_trainer_options o = {.optimizer = {.kind = r->adam ? SN_ADAM : SN_SGD},
                           .schedule = {.kind = SN_SCHEDULE_CONSTANT, .rate = rate},
-                          .device = r->args->device};
+                          .session = &session};
   *out = NULL;
   sn_param *params = calloc((size_t)r->n, sizeof *params);
   if (!params)
@@ -295,20 +289,24 @@ static sn_status train(run *r) {
 }
 
 static sn_status run_all(run *r) {
+  SN_TRY(cli_check_output(r->ctx, r->args->dump)); /* a step may take a minute */
   SN_TRY(prepare(r));
   return r->args->steps > 0 ? train(r) : run_once(r);
 }
 
 static int run_workload(const cli_command *self, int argc, char **argv) {
-  workload_args args = {.init = "arena", .optimizer = "sgd", .rate = NAN};
+  workload_args args = {.init = "arena", .rate = NAN};
   if (!cli_parse(self, argc, argv, &args))
     return CLI_USAGE;
   run r = {.args = &args};
   if (!parse_words(self, &r) || !check_numbers(self, &args))
     return CLI_USAGE;
+  int code = cli_check_session(self, &args.session);
+  if (code != CLI_OK)
+    return code;
   if (sn_ctx_create(NULL, &r.ctx) != SN_OK)
     return cli_error(self, "out of memory");
-  int code = run_all(&r) == SN_OK ? CLI_OK : cli_fail(self, r.ctx);
+  code = run_all(&r) == SN_OK ? CLI_OK : cli_fail(self, r.ctx);
   free(r.params);
   sn_graph_destroy(r.graph);
   sn_store_destroy(r.store);

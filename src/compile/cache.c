@@ -5,18 +5,27 @@
 #include "base/file.h"
 #include "compile/program_bytes.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 enum { MOST_BYTES = 1 << 28, HEADER = 24 };
 static const char magic[8] = "SNPLAN\0";
 
+sn_status cache_check(const char *folder, sn_ctx *ctx) {
+  struct stat info;
+  errno = ENOTDIR;
+  if (stat(folder, &info) == 0 && S_ISDIR(info.st_mode))
+    return SN_OK;
+  return diag_fail(ctx, SN_ERR_NOT_FOUND, "plan cache: %s: %s", folder, strerror(errno));
+}
+
 /* What must be the same for a plan to serve again. */
-void cache_name(const sn_graph *graph, const compile_options *o, char out[CACHE_NAME]) {
+sn_status cache_name(const sn_graph *graph, const compile_options *o, char out[CACHE_NAME]) {
   char *form;
   char extra[160];
   out[0] = '\0';
-  if (sn_graph_print(graph, &form) != SN_OK)
-    return;
+  SN_TRY(sn_graph_print(graph, &form));
   snprintf(extra, sizeof extra, "%s %d %d%d%d %a %a %a", SN_VERSION, PROGRAM_BYTES_FORMAT,
            o->no_opt, o->fast_math, o->no_fusion, o->target.flops, o->target.bytes,
            o->target.launch_s);
@@ -26,6 +35,7 @@ void cache_name(const sn_graph *graph, const compile_options *o, char out[CACHE_
   b = hash_string(b, o->device ? o->device : "");
   snprintf(out, CACHE_NAME, "%016llx%016llx.plan", (unsigned long long)a, (unsigned long long)b);
   sn_text_free(graph->ctx, form);
+  return SN_OK;
 }
 
 static char *path_of(sn_ctx *ctx, const char *folder, const char *name) {

@@ -6,10 +6,13 @@
 
 #include "compile/compile.h"
 
+/* SN_ERR_NOT_FOUND unless the folder is one. */
+sn_status cache_check(const char *folder, sn_ctx *ctx) SN_MUST_USE;
 /* The name of the file for a graph, options and versions; equal names mean equal plans but for collisions, which the proof
- * finds. "" without memory. */
+ * finds. */
 enum { CACHE_NAME = 64 };
-void cache_name(const sn_graph *graph, const compile_options *options, char out[CACHE_NAME]);
+sn_status cache_name(const sn_graph *graph, const compile_options *options,
+                     char out[CACHE_NAME]) SN_MUST_USE;
 /* *out_program is NULL when there is none that can be used. */
 sn_status cache_load(const char *folder, const char *name, sn_graph *lowered,
                      program **out_program) SN_MUST_USE;

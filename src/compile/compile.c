@@ -8,8 +8,9 @@ typedef struct run {
   sn_ctx *ctx;
   const sn_graph *given;
   const compile_options *options;
-  compiled *out; /* program, lowered and report grow here */
-  bool recall;   /* look into the cache */
+  compiled *out;         /* program, lowered and report grow here */
+  bool recall;           /* look into the cache */
+  char name[CACHE_NAME]; /* there */
 } run;
 
 static double now(void) {
@@ -20,7 +21,13 @@ static double now(void) {
 
 /* --- passes --- */
 
-static sn_status check_graph(run *r) { return sn_graph_verify(r->given); }
+static sn_status check_given(run *r) {
+  SN_TRY(sn_graph_verify(r->given));
+  if (!r->options->cache)
+    return SN_OK;
+  SN_TRY(cache_check(r->options->cache, r->ctx));
+  return cache_name(r->given, r->options, r->name);
+}
 
 static sn_status optimise(run *r) {
   if (r->options->no_opt)
@@ -38,10 +45,8 @@ static sn_status lower(run *r) {
 
 /* Finds a program in the cache, or makes one: values and steps, in some order. */
 static sn_status fuse(run *r) {
-  char name[CACHE_NAME];
   if (r->recall) {
-    cache_name(r->given, r->options, name);
-    SN_TRY(cache_load(r->options->cache, name, r->out->lowered, &r->out->program));
+    SN_TRY(cache_load(r->options->cache, r->name, r->out->lowered, &r->out->program));
     r->out->report.from_cache = r->out->program != NULL;
   }
   if (r->out->program)
@@ -78,11 +83,9 @@ static sn_status verify(run *r) {
 
 /* A plan that cannot be kept is still good; without memory nothing goes on. */
 static sn_status keep(run *r) {
-  char name[CACHE_NAME];
   if (!r->options->cache || r->out->report.from_cache)
     return SN_OK;
-  cache_name(r->given, r->options, name);
-  sn_status status = cache_save(r->options->cache, name, r->out->program, r->ctx);
+  sn_status status = cache_save(r->options->cache, r->name, r->out->program, r->ctx);
   return status == SN_ERR_NO_MEMORY ? status : SN_OK;
 }
 
@@ -90,7 +93,7 @@ static sn_status keep(run *r) {
 static const struct {
   sn_status (*pass)(run *r);
   size_t seconds; /* where its time goes in the report */
-} passes[] = {{check_graph, offsetof(compile_report, phase_s.check)},
+} passes[] = {{check_given, offsetof(compile_report, phase_s.check)},
               {optimise, offsetof(compile_report, phase_s.opt)},
               {lower, offsetof(compile_report, phase_s.lower)},
               {fuse, offsetof(compile_report, phase_s.fuse)},
@@ -128,8 +131,13 @@ static sn_status fill_report(run *r) {
 sn_status compile_graph(const sn_graph *graph, const compile_options *options, compiled *out) {
   static const compile_options defaults = {0};
   *out = (compiled){0};
-  run r = {graph->ctx, graph, options ? options : &defaults, out, false};
-  r.recall = r.options->cache != NULL;
+  run r = {.ctx = graph->ctx,
+           .given = graph,
+           .options = options ? options : &defaults,
+           .out = out,
+           .recall = options && options->cache};
+  char message[sizeof r.ctx->message];
+  memcpy(message, r.ctx->message, sizeof message);
   double start = now(), before = start;
   sn_status status = SN_OK;
   for (size_t i = 0; i < COUNT_OF(passes) && status == SN_OK; i++) {
@@ -143,6 +151,8 @@ sn_status compile_graph(const sn_graph *graph, const compile_options *options, c
     status = fill_report(&r);
   if (status != SN_OK)
     compile_destroy(out);
+  else /* what a plan of the cache was refused for, or why none was kept, is nobody's concern */
+    memcpy(r.ctx->message, message, sizeof message);
   return status;
 }
 

@@ -5,6 +5,14 @@
  *   d->destroy(dp);
  *
  * A device may know steps and programs, nothing of graphs.
+ *
+ * The contract (docs/add-a-device.md has it at length):
+ *   - The program was proved and outlives the plan; neither changes it. `lower` takes all memory, a run allocates none.
+ *   - A plan belongs to one thread at a time: lower, run and destroy are called on the thread of ctx's owner, and the
+ *     callbacks of a run are called on it too, whatever threads the device has of its own.
+ *   - A run that fails changes no state. Only commit writes states, and nothing may fail once before_commit has returned:
+ *     all that can go wrong is known, and main is done, before it is called.
+ *   - The same program, inputs and options give the same bits, whatever the number of threads.
  */
 #ifndef SINEW_DEVICE_DEVICE_H
 #define SINEW_DEVICE_DEVICE_H
@@ -15,7 +23,7 @@ typedef struct device device;
 typedef struct device_plan device_plan;
 
 typedef struct device_options {
-  int threads; /* 0: as many as there are cores */
+  int threads; /* 0: as many as are good; never negative */
 } device_options;
 
 /* One step as it ran: for profiles and traces. */
@@ -46,11 +54,12 @@ struct device {
                      device_plan **out) SN_MUST_USE;
   sn_status (*run)(device_plan *dp, const device_run *run) SN_MUST_USE;
   void (*destroy)(device_plan *dp);
+  int (*threads)(const device_plan *dp); /* that runs use; NULL: one */
 };
 
 /* Devices of this build on this machine, the one that "auto" means first; NULL beyond the last. */
 const device *device_at(int index);
-/* By name; NULL or "auto": the first. NULL with a message in ctx when there is none. */
-const device *device_find(sn_ctx *ctx, const char *name);
+/* By name; NULL or "auto": the first. NULL when there is none. */
+const device *device_find(const char *name);
 
 #endif

@@ -2,8 +2,9 @@
  * src/ops). The ir folder sees ops only through these types, never by name.
  *
  * One struct owns all that an op needs: infer (shapes, dtypes, clear errors), ref (the definition),
- * grad (a vjp that builds graph) or by decomposition or none with the reason, decompose, and cases,
- * which every table-driven test iterates.
+ * grad (a vjp that builds graph) or by decomposition or none with the reason, decompose, element (what one
+ * element of the result is, from which the planner makes steps), and cases, which every table-driven test
+ * iterates.
  */
 #ifndef SINEW_IR_OP_H
 #define SINEW_IR_OP_H

@@ -1,7 +1,11 @@
 /* Generation from ids. One graph: the new ids run through the model, the last row's logits are drawn from.
- * With a cache it sees only the ids that are new; without one, the whole sequence every time. The weights
+ * With a cache it sees only the ids that are new, SN_GENERATE_PIECE at the most in one run, so that memory for
+ * intermediate values does not grow with the longest sequence; without one, the whole sequence every time. The weights
  * are the shared store's, read anew in each run; cache and random key are in a store of the generator's
- * own, so that generators do not disturb each other or a checkpoint. */
+ * own, so that generators do not disturb each other or a checkpoint.
+ *
+ * Every run draws, also that of a piece which is not the last: the key is put back behind it, so that a seed gives the
+ * same draws whatever the pieces. Rows of the cache from `fed` on mean nothing. */
 #include <sinew/compose.h>
 #include <sinew/model.h>
 #include <string.h>
@@ -9,11 +13,13 @@
 struct sn_generator {
   sn_ctx *ctx;
   int64_t capacity, vocab;
+  int64_t piece; /* most ids in a run */
   bool recompute;
   sn_graph *graph;
   sn_store *local;
   sn_session *session;
-  int32_t *ids; /* the sequence so far, capacity entries */
+  int32_t *ids;       /* the sequence so far, capacity entries */
+  int32_t *positions; /* of a piece, piece entries */
   int64_t n;
   int64_t fed; /* of them already in the cache */
   bool full;   /* the last id drawn had no room */
@@ -34,7 +40,7 @@ static sn_value draw(const sn_generator *gen, const sn_generate_options *o, sn_v
 
 static sn_status build(sn_generator *gen, const sn_model *model, const sn_generate_options *o) {
   sn_graph *g = gen->graph;
-  sn_dim tokens = sn_symbol(g, "tokens", gen->capacity);
+  sn_dim tokens = sn_symbol(g, "tokens", gen->piece);
   sn_model_inputs in = {.ids = sn_input(g, "ids", SN_I32, SN_SHAPE(1, tokens)),
                         .positions = sn_input(g, "positions", SN_I32, SN_SHAPE(tokens))};
   if (!gen->recompute) {
@@ -81,7 +87,10 @@ static sn_status prepare(sn_generator *gen, const sn_model *model, sn_store *sto
   SN_TRY(sn_store_create(gen->ctx, &gen->local));
   SN_TRY(build(gen, model, o));
   SN_TRY(add_local(gen, o->seed));
-  sn_session_options session = {.device = o->device, .local = gen->local};
+  sn_session_options session = o->session ? *o->session : (sn_session_options){0};
+  session.local = gen->local;
+  if (o->device)
+    session.device = o->device;
   return sn_session_create(gen->graph, store, &session, &gen->session);
 }
 
@@ -89,6 +98,9 @@ static sn_status check_options(sn_ctx *ctx, const sn_generate_options *o, int64_
   if (o->capacity < 0 || o->capacity > longest)
     return sn_ctx_fail(ctx, SN_ERR_INVALID, "generate: capacity must lie in 0 … %lld, got %lld",
                        (long long)longest, (long long)o->capacity);
+  if (o->session && o->session->local)
+    return sn_ctx_fail(ctx, SN_ERR_INVALID,
+                       "generate: session.local must be NULL: a generator has its own");
   return SN_OK; /* sn_sample checks the others */
 }
 
@@ -108,8 +120,13 @@ sn_status sn_generator_create(const sn_model *model, sn_store *store,
   gen->capacity = options->capacity ? options->capacity : config->max_length;
   gen->vocab = config->vocab;
   gen->recompute = options->recompute;
+  gen->piece = gen->capacity;
+  if (!gen->recompute && gen->piece > SN_GENERATE_PIECE)
+    gen->piece = SN_GENERATE_PIECE;
   gen->ids = sn_ctx_alloc(ctx, (size_t)gen->capacity * sizeof *gen->ids);
-  sn_status status = gen->ids ? prepare(gen, model, store, options) : SN_ERR_NO_MEMORY;
+  gen->positions = sn_ctx_alloc(ctx, (size_t)gen->piece * sizeof *gen->positions);
+  bool room = gen->ids && gen->positions;
+  sn_status status = room ? prepare(gen, model, store, options) : SN_ERR_NO_MEMORY;
   if (status == SN_OK)
     *out_generator = gen;
   else
@@ -125,6 +142,7 @@ void sn_generator_destroy(sn_generator *gen) {
   sn_store_destroy(gen->local);
   sn_graph_destroy(gen->graph);
   sn_ctx_free(ctx, gen->ids, (size_t)gen->capacity * sizeof *gen->ids);
+  sn_ctx_free(ctx, gen->positions, (size_t)gen->piece * sizeof *gen->positions);
   sn_ctx_free(ctx, gen, sizeof *gen);
 }
 
@@ -143,34 +161,43 @@ static sn_status append(sn_generator *gen, const int32_t *ids, size_t n) {
   return SN_OK;
 }
 
-/* Writes the inputs for rows from … n-1. */
-static sn_status write_rows(sn_generator *gen, int64_t from, const int32_t *positions) {
+/* Runs rows from … end-1. */
+static sn_status run_piece(sn_generator *gen, int64_t from, int64_t end) {
   sn_session *s = gen->session;
-  int32_t start = (int32_t)from, length = (int32_t)gen->n;
-  size_t size = (size_t)(gen->n - from) * sizeof(int32_t);
-  SN_TRY(sn_session_bind(s, "tokens", gen->n - from));
+  int32_t start = (int32_t)from, length = (int32_t)end;
+  size_t size = (size_t)(end - from) * sizeof(int32_t);
+  for (int64_t i = from; i < end; i++)
+    gen->positions[i - from] = (int32_t)i;
+  SN_TRY(sn_session_bind(s, "tokens", end - from));
   SN_TRY(sn_session_write(s, "ids", gen->ids + from, size));
-  SN_TRY(sn_session_write(s, "positions", positions, size));
+  SN_TRY(sn_session_write(s, "positions", gen->positions, size));
   if (!gen->recompute) {
     SN_TRY(sn_session_write(s, "start", &start, sizeof start));
     SN_TRY(sn_session_write(s, "kv_length", &length, sizeof length));
   }
+  return sn_session_run(s);
+}
+
+/* All that the last id is drawn from, whichever piece runs. */
+static sn_status write_history(sn_generator *gen) {
+  sn_session *s = gen->session;
   if (sn_session_find_input(s, "history") < 0)
     return SN_OK;
   SN_TRY(sn_session_bind(s, "seen", gen->n));
   return sn_session_write(s, "history", gen->ids, (size_t)gen->n * sizeof *gen->ids);
 }
 
-static sn_status feed(sn_generator *gen, int64_t from) {
-  size_t size = (size_t)(gen->n - from) * sizeof(int32_t);
-  int32_t *positions = sn_ctx_alloc(gen->ctx, size);
-  if (!positions)
-    return SN_ERR_NO_MEMORY;
-  for (int64_t i = from; i < gen->n; i++)
-    positions[i - from] = (int32_t)i;
-  sn_status status = write_rows(gen, from, positions);
-  sn_ctx_free(gen->ctx, positions, size);
-  return status;
+/* Runs what is new, piece by piece. */
+static sn_status feed(sn_generator *gen) {
+  int64_t from = gen->recompute ? 0 : gen->fed;
+  int32_t key[3];
+  SN_TRY(write_history(gen));
+  SN_TRY(sn_store_read(gen->local, KEY, key, sizeof key));
+  for (; gen->n - from > gen->piece; from += gen->piece) {
+    SN_TRY(run_piece(gen, from, from + gen->piece));
+    SN_TRY(sn_store_write(gen->local, KEY, key, sizeof key));
+  }
+  return run_piece(gen, from, gen->n);
 }
 
 sn_status sn_generator_next(sn_generator *gen, const int32_t *ids, size_t n, int32_t *out_id) {
@@ -182,9 +209,7 @@ sn_status sn_generator_next(sn_generator *gen, const int32_t *ids, size_t n, int
   if (gen->full)
     return sn_ctx_fail(gen->ctx, SN_ERR_INVALID, "generate: the room for %lld ids is used up",
                        (long long)gen->capacity);
-  sn_status status = feed(gen, gen->recompute ? 0 : gen->fed);
-  if (status == SN_OK)
-    status = sn_session_run(gen->session);
+  sn_status status = feed(gen);
   if (status == SN_OK)
     status = sn_session_read(gen->session, "next", out_id, sizeof *out_id);
   if (status != SN_OK) {

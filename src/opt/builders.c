@@ -121,6 +121,14 @@ static bool a_on_columns(const rule_match *m, void *attrs) {
              match_type(m, 'y')->shape.rank - (MATCH_ATTRS(m, 'm', matmul)->trans_b ? 2 : 1));
 }
 
+static bool a_before_r(const rule_match *m, void *attrs) {
+  return cut(m, attrs, rule_axis_before_reshape(m));
+}
+static bool a_under_r(const rule_match *m, void *attrs) {
+  const sn_ints *perm = &MATCH_ATTRS(m, 'r', transpose)->perm;
+  return cut(m, attrs, (int)perm->v[resolve_axis(MATCH_ATTRS(m, 'a', slice)->axis, perm->n)]);
+}
+
 /* a but for the last two axes, which it leaves in the other order. */
 static bool a_unswapped(const rule_match *m, void *attrs) {
   const sn_ints *a = &MATCH_ATTRS(m, 'a', transpose)->perm;
@@ -222,7 +230,7 @@ static const struct {
     ROW(composed), ROW(zeros), ROW(ones), ROW(like_start), ROW(perm_a_after_b), ROW(a_within_b),
     ROW(flip_a), ROW(flip_b), ROW(swapped), ROW(axis_of_a), ROW(mean_of_rows), ROW(rows_of_b),
     ROW(rows_of_x), ROW(rows_of_y), ROW(other_keepdims), ROW(a_on_x), ROW(a_on_y), ROW(a_on_rows),
-    ROW(a_on_columns), ROW(a_unswapped), ROW(mean_of_labels), ROW(labels_of_d), ROW(rows_alone),
+    ROW(a_on_columns), ROW(a_before_r), ROW(a_under_r), ROW(a_unswapped), ROW(mean_of_labels), ROW(labels_of_d), ROW(rows_alone),
     ROW(cap_of_c), ROW(slope_at_zero), FROM(of_parts), FROM(one_head_q), FROM(one_head_k),
     FROM(one_head_v), FROM(one_head_c), FROM(one_head_b), FROM(causal_by_c), FROM(causal_by_b),
 };

@@ -178,6 +178,31 @@ bool when_a_cuts_before_norm(const rule_match *m) {
   return c.axis < c.rank - (int)MATCH_ATTRS(m, 'n', rms_norm)->axes;
 }
 
+/* Elements before and behind an axis. */
+static bool around(sn_graph *g, const sn_shape *s, int axis, sn_dim *before, sn_dim *behind) {
+  *before = *behind = 1;
+  for (int d = 0; d < s->rank; d++)
+    if (d != axis)
+      *(d < axis ? before : behind) = sn_dim_mul(g, *(d < axis ? before : behind), s->dim[d]);
+  return g->status == SN_OK;
+}
+int rule_axis_before_reshape(const rule_match *m) {
+  const sn_shape *x = &match_type(m, 'x')->shape, *y = &match_argument(m, 'a', 0)->shape;
+  sn_graph *g = m->e->dims;
+  cut c = cut_of_a(m);
+  sn_dim before, behind, other, another;
+  bool known = around(g, y, c.axis, &before, &behind);
+  for (int d = 0; d < x->rank && known; d++) {
+    known = around(g, x, d, &other, &another);
+    if (known && x->dim[d] == c.size && before == other && behind == another)
+      return d;
+  }
+  if (!known) /* a size too complicated */
+    (void)egraph_forgive(m->e);
+  return -1;
+}
+bool when_a_cuts_what_r_keeps(const rule_match *m) { return rule_axis_before_reshape(m) >= 0; }
+
 /* --- matmul --- */
 /* The last axis of y becomes the last but one, and more moves than these two. */
 bool when_a_brings_last_before(const rule_match *m) {

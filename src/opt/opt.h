@@ -12,8 +12,8 @@
  * What the options allow. By default every result stays within rounding of the unoptimised graph: sums and
  * products may be reordered and factored, scales folded, composites recognised. A row that attention written out makes NaN
  * because it sees no key is 0, as the op has it; scores below -1e9 are taken as hidden. fast_math adds what is
- * wrong for infinities, NaN and cancellation: x - x = 0, x / x = 1, 0 * x = 0, (a + b) - b = a. The sign of a
- * zero is kept by neither.
+ * wrong for infinities, NaN and cancellation: x - x = 0, x / x = 1, 0 * x = 0, (a + b) - b = a. Neither keeps the
+ * sign of a zero, or an infinity that only an intermediate product had: x * 1e30 * 1e-30 is x.
  *
  * Deterministic: the same graph and options give the same graph. Budgets count nodes and matches, never
  * time. The result never costs more than the input by the same model.

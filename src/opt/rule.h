@@ -86,6 +86,9 @@ int64_t rule_apply(egraph *e, const rule *r, int index, const enode *at, int64_t
 
 rule_builder rule_find_builder(const char *name, size_t length);
 
+/* The axis of x that the slice a is of, seen through the reshape r; -1: it is not one axis of x. */
+int rule_axis_before_reshape(const rule_match *m);
+
 /* Builders of attention.c. */
 bool build_of_parts(const rule_match *m, void *attrs);
 bool build_one_head_q(const rule_match *m, void *attrs);

@@ -3,7 +3,8 @@
 #include "ops/table.h"
 #include "plan/fuse.h"
 
-enum { MOST_LOADS = 64, MOST_DEPTH = 40 };
+/* Of what a value may stand for and still float. Views cost nothing, but emission goes down through them. */
+enum { MOST_LOADS = 64, MOST_DEPTH = 40, MOST_VIEWS = 160 };
 
 /* Bytes that take as long to move as a multiplication, times four: an f32 there and back counts 40. */
 static const double element_traffic = 40;
@@ -35,7 +36,7 @@ static bool wants_memory(const fuse *f, const node *n) {
   if (v->wanted || v->pinned)
     return true;
   if (fuse_facts(f, n->first)->view)
-    return false;
+    return v->depth > MOST_VIEWS;
   if (f->options->no_fusion || v->loads > MOST_LOADS || v->depth > MOST_DEPTH)
     return true;
   bool widens = n->op == OP_cast && f->values[n->in[0].id].state == VALUE_LEAF;

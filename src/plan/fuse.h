@@ -165,6 +165,8 @@ reg emit_node(emission *e, const node *n, const place *at, int depth);
 reg emit_add(emission *e, const instr *i);
 /* A REQUIRE with a message that names the node. */
 void emit_require(emission *e, const node *n, reg holds, reg shown, const char *message);
+/* The run must refuse bindings under which the size is negative. */
+void fuse_require_size(fuse *f, const node *n, sn_dim size, const char *what);
 place *fuse_keep_place(fuse *f, const place *at);
 /* Result places: axis numbers for dims that are not 1, from `axis` on; returns the next axis. */
 int place_of_axes(sn_shape shape, int axis, place *out, sn_dim *extents);
@@ -190,6 +192,8 @@ bool core_shape(sn_graph *g, const node *n, core_part *p, archetype *out_kind) S
 sn_status fuse_update(fuse *f, const node *n) SN_MUST_USE;
 
 /* --- fuse_finish.c: what is stored, which groups remain; fuse_steps.c: sections, steps, the program --- */
+/* The groups that there are, in an order in which readers come later. */
+sn_status fuse_sort_groups(fuse *f, fuse_group ***out_order, int *out_n) SN_MUST_USE;
 sn_status fuse_finish(fuse *f) SN_MUST_USE;
 /* Whether a core requires something of its integers (indices, lengths). */
 bool core_requires(const fuse *f, const node *n);

@@ -82,8 +82,7 @@ static reg service_reduce(elem_ctx *c, reduce_kind kind, sn_dtype dtype, reg bod
   return emit_add(((nested *)c)->e, &i);
 }
 
-static void service_require_size(elem_ctx *c, sn_dim size, const char *what) {
-  fuse *f = ((nested *)c)->e->f;
+void fuse_require_size(fuse *f, const node *n, sn_dim size, const char *what) {
   int64_t lo, hi;
   dim_range(f->g, size, &lo, &hi);
   if (lo >= 0)
@@ -91,13 +90,18 @@ static void service_require_size(elem_ctx *c, sn_dim size, const char *what) {
   for (int k = 0; k < f->n_requirements; k++)
     if (f->requirements[k].size == size)
       return;
-  const char *message = arena_printf(&f->memory, "%s: %s", c->name, what);
+  const char *message = arena_printf(&f->memory, "%s: %s", graph_op(f->g, n)->name, what);
   if (!message || !fuse_room(&f->memory, (void **)&f->requirements, f->n_requirements,
                              &f->cap_requirements, sizeof *f->requirements)) {
     f->status = SN_ERR_NO_MEMORY;
     return;
   }
   f->requirements[f->n_requirements++] = (program_requirement){size, message};
+}
+
+static void service_require_size(elem_ctx *c, sn_dim size, const char *what) {
+  nested *own = (nested *)c;
+  fuse_require_size(own->e->f, own->n, size, what);
 }
 
 static sn_status site_status(const node *n) {
@@ -115,8 +119,23 @@ static int find_site(fuse *f, const char *format, sn_status status) {
   return f->n_sites++;
 }
 
+/* A scope as part of a format. */
+static const char *escaped(arena *memory, const char *scope) {
+  char *out = arena_alloc(memory, 2 * strlen(scope) + 1), *to = out;
+  for (; out && *scope; scope++) {
+    *to++ = *scope;
+    if (*scope == '%')
+      *to++ = '%';
+  }
+  return out;
+}
+
 void emit_require(emission *e, const node *n, reg holds, reg shown, const char *message) {
-  const char *scope = n->scope, *name = graph_op(e->f->g, n)->name;
+  const char *scope = escaped(&e->f->memory, n->scope), *name = graph_op(e->f->g, n)->name;
+  if (!scope) {
+    (void)no_memory(e);
+    return;
+  }
   char *format =
       arena_printf(&e->f->memory, "%s%s%s: %s", scope, *scope ? ": " : "", name, message);
   int site = format ? find_site(e->f, format, site_status(n)) : -1;
@@ -197,6 +216,8 @@ static void keep_memo(emission *e, uint32_t value, const place *at, reg r) {
   *head = ++g->n_memo;
 }
 
+static reg emit_float(emission *e, uint32_t value, const place *at, int depth);
+
 /* What a group reads of another must be made before it. */
 static bool comes_before(emission *e, int other) {
   fuse_group *g = e->f->groups[e->group];
@@ -216,9 +237,23 @@ static reg emit_load(emission *e, uint32_t value, const place *at) {
   return emit_add(e, &i);
 }
 
-static reg emit_member(emission *e, uint32_t value, const place *at) {
+/* Whether a group computes a value for itself that was stored only later. It then goes on doing so: what a part loads it
+ * never computes, so that a proof can tell the two apart. */
+static bool computes_already(const emission *e, uint32_t value) {
+  const fuse_group *g = e->f->groups[e->group];
+  for (int k = g->memo_head[value % COUNT_OF(g->memo_head)]; k; k = g->memo[k - 1].next) {
+    const instr *i = &g->d.nodes[g->memo[k - 1].r].i;
+    if (g->memo[k - 1].value == value && (i->op != REGION_LOAD || i->at.value != value))
+      return true;
+  }
+  return false;
+}
+
+static reg emit_member(emission *e, uint32_t value, const place *at, int depth) {
   const fuse_value *v = &e->f->values[value];
   int home = fuse_root(e->f, v->group);
+  if (home != e->group && computes_already(e, value))
+    return emit_float(e, value, at, depth);
   if (home != e->group)
     return comes_before(e, home) ? emit_load(e, value, at) : give_up(e);
   bool same = e->into == &e->f->groups[home]->d && v->at && v->at->rank == at->rank;
@@ -294,7 +329,7 @@ reg emit_value(emission *e, uint32_t value, const place *at, int depth) {
   reg r = 0;
   switch (v->state) {
   case VALUE_LEAF: r = emit_load(e, value, at); break;
-  case VALUE_MEMBER: r = emit_masked(e, emit_member(e, value, at), at); break;
+  case VALUE_MEMBER: r = emit_masked(e, emit_member(e, value, at, depth), at); break;
   case VALUE_FLOAT: r = emit_float(e, value, at, depth); break;
   default: return give_up(e);
   }

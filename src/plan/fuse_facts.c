@@ -249,9 +249,12 @@ sn_status fuse_find_facts(fuse *f) {
     f->nodes[i].live = live[i];
     if (!live[i])
       continue;
-    for (int k = 0; k < n->n_out; k++)
-      f->values[n->first + (uint32_t)k].elements =
-          type_elements(g, &g->values[n->first + (uint32_t)k].type);
+    for (int k = 0; k < n->n_out; k++) {
+      const sn_type *type = &g->values[n->first + (uint32_t)k].type;
+      f->values[n->first + (uint32_t)k].elements = type_elements(g, type);
+      for (int d = 0; d < type->shape.rank; d++)
+        fuse_require_size(f, n, type->shape.dim[d], "a size of its result is negative");
+    }
     probe_node(f, n, &f->nodes[i]);
     find_prepared(f, n);
     find_boundary(f, n);

@@ -362,22 +362,31 @@ static bool finish_group(fuse *f, fuse_group *g) {
 static int by_stage(const void *a, const void *b) {
   const fuse_group *x = *(fuse_group *const *)a, *y = *(fuse_group *const *)b;
   if (x->stage != y->stage)
-    return x->stage > y->stage ? -1 : 1;
+    return x->stage < y->stage ? -1 : 1;
   return x->anchor < y->anchor ? -1 : x->anchor > y->anchor;
 }
 
-sn_status fuse_finish(fuse *f) {
-  SN_TRY(add_checks(f));
+sn_status fuse_sort_groups(fuse *f, fuse_group ***out_order, int *out_n) {
   fuse_group **order = arena_array(&f->memory, (size_t)f->n_groups + 1, sizeof(fuse_group *));
   int n = 0;
+  *out_order = order;
   if (!order)
     return SN_ERR_NO_MEMORY;
   for (int k = 0; k < f->n_groups; k++)
     if (f->groups[k]->merged < 0 && !f->groups[k]->dead)
       order[n++] = f->groups[k];
   qsort(order, (size_t)n, sizeof(fuse_group *), by_stage);
-  for (int k = 0; k < n; k++)
-    if (!finish_group(f, order[k]))
+  *out_n = n;
+  return SN_OK;
+}
+
+sn_status fuse_finish(fuse *f) {
+  fuse_group **order;
+  int n;
+  SN_TRY(add_checks(f));
+  SN_TRY(fuse_sort_groups(f, &order, &n));
+  while (n-- > 0)
+    if (!finish_group(f, order[n]))
       return f->status;
   return f->g->status == SN_OK ? SN_OK : graph_check(f->g, f->g->ctx);
 }

@@ -6,8 +6,6 @@
 #include "ops/table.h"
 #include "plan/fuse_steps.h"
 
-#include <stdlib.h>
-
 static uint32_t add_value(assembly *a, uint32_t source, value_home home, uint32_t index) {
   program *p = a->p;
   fuse *f = a->f;
@@ -166,7 +164,9 @@ static bool may_prepare(const fuse *f, const fuse_group *g) {
 /* An update of a state that nothing else reads and whose new value it is. */
 static bool takes_state(const fuse *f, const fuse_group *g) {
   uint32_t base = g->updates, made = g->n_members ? g->members[0] : 0;
-  return base && f->values[base].state == VALUE_LEAF && f->values[base].uses == 1 &&
+  const node *n = &f->g->nodes[g->anchor];
+  return base && n->in[1].id != base && n->in[2].id != base &&
+         f->values[base].state == VALUE_LEAF && f->values[base].uses == 1 &&
          count_assigns(f->g, made) == 1 && state_of(f->g, made) == base && !is_output(f->g, made);
 }
 
@@ -185,12 +185,6 @@ static uint32_t watched_value(const fuse *f) {
   return 0;
 }
 
-/* Groups in an order in which readers come later. */
-static int by_stage(const void *a, const void *b) {
-  const fuse_group *x = *(fuse_group *const *)a, *y = *(fuse_group *const *)b;
-  return x->stage != y->stage ? (x->stage < y->stage ? -1 : 1) : 0;
-}
-
 /* Groups that read leaves only could run at any time before their readers; just before keeps what they make short-lived, and
  * keeps it out of steps of early stages. */
 static void delay_sources(fuse *f, fuse_group **order, int n) {
@@ -198,9 +192,9 @@ static void delay_sources(fuse *f, fuse_group **order, int n) {
     order[k]->soonest = INT32_MAX;
   for (int k = 0; k < n; k++) {
     const fuse_group *g = order[k];
-    for (int r = 0; r < g->n_reads; r++) {
-      fuse_group *read = f->groups[g->reads[r]];
-      read->soonest = g->stage < read->soonest ? g->stage : read->soonest;
+    for (int r = 0; r < g->n_reads + g->n_after; r++) {
+      int of = r < g->n_reads ? g->reads[r] : fuse_root(f, g->after[r - g->n_reads]);
+      f->groups[of]->soonest = (int)min_i64(g->stage, f->groups[of]->soonest);
     }
   }
   for (int k = 0; k < n; k++)
@@ -224,14 +218,9 @@ static void find_late(assembly *a, fuse_group *g, uint32_t watched) {
 /* Updates in place make what depends on them part of the commit; where that may not be, none is made in place. */
 static sn_status find_sections(assembly *a) {
   fuse *f = a->f;
-  fuse_group **order = arena_array(&f->memory, (size_t)f->n_groups + 1, sizeof(fuse_group *));
-  int n = 0;
-  if (!order)
-    return SN_ERR_NO_MEMORY;
-  for (int k = 0; k < f->n_groups; k++)
-    if (f->groups[k]->merged < 0 && !f->groups[k]->dead)
-      order[n++] = f->groups[k];
-  qsort(order, (size_t)n, sizeof(fuse_group *), by_stage);
+  fuse_group **order;
+  int n;
+  SN_TRY(fuse_sort_groups(f, &order, &n));
   delay_sources(f, order, n);
   for (int k = 0; k < n; k++)
     find_late(a, order[k], watched_value(f));

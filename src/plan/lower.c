@@ -81,6 +81,28 @@ static sn_status decompose_node(lowering *l, const node *n, const sn_value *in) 
   return l->out->status;
 }
 
+/* A list of values that is too long for one expression, in pieces: concat of concats (stack: of stacks). */
+enum { LONGEST_LIST = 24 };
+
+static sn_status copy_list(lowering *l, const node *n, sn_value *in) {
+  int64_t axis = n->op == OP_concat ? ((const attrs_concat *)n->attrs)->axis
+                                    : ((const attrs_stack *)n->attrs)->axis;
+  bool stack = n->op == OP_stack;
+  int n_in = n->n_in;
+  while (n_in > LONGEST_LIST || stack) {
+    int n_out = 0;
+    for (int k = 0; k < n_in; k += LONGEST_LIST) {
+      int some = n_in - k < LONGEST_LIST ? n_in - k : LONGEST_LIST;
+      in[n_out++] =
+          stack ? sn_stack(l->out, in + k, some, axis) : sn_concat(l->out, in + k, some, axis);
+    }
+    n_in = n_out;
+    stack = false;
+  }
+  l->value[n->first] = n_in == 1 ? in[0] : sn_concat(l->out, in, n_in, axis);
+  return l->out->status;
+}
+
 /* Parts of a composite stand in its own scope: reports and messages then say what the user wrote. */
 static const char *scope_of(lowering *l, const node *n, bool composite) {
   if (!composite)
@@ -111,7 +133,10 @@ static sn_status lower_node(lowering *l, const node *n) {
   for (int k = 0; k < n->n_in; k++)
     in[k] = n->in[k].id ? l->value[n->in[k].id] : SN_NONE;
   l->out->scope = scope;
-  sn_status status = composite ? decompose_node(l, n, in) : copy_node(l, n, in);
+  bool list = (n->op == OP_concat || n->op == OP_stack) && n->n_in > LONGEST_LIST;
+  sn_status status = composite ? decompose_node(l, n, in)
+                     : list    ? copy_list(l, n, in)
+                               : copy_node(l, n, in);
   l->out->scope = "";
   return status == SN_OK ? copy_labels(l, n) : status;
 }

@@ -45,95 +45,6 @@ uint32_t update_base(const verifier *v, const instr *store) {
   return 0;
 }
 
-/* --- values and leaves --- */
-
-static const program_leaf *leaf_of(const program *p, const program_value *x) {
-  const program_leaf *list = x->home == HOME_INPUT    ? p->inputs
-                             : x->home == HOME_OUTPUT ? p->outputs
-                                                      : p->states;
-  int n = x->home == HOME_INPUT ? p->n_inputs : x->home == HOME_OUTPUT ? p->n_outputs : p->n_states;
-  return x->index < (uint32_t)n ? &list[x->index] : NULL;
-}
-
-static bool constant_is(const verifier *v, const program_value *x, const node *n) {
-  const attrs_constant *a = n->attrs;
-  if (n->op != OP_constant || x->index >= (uint32_t)v->p->n_constants)
-    return false;
-  const program_constant *c = &v->p->constants[x->index];
-  return c->size == a->data.size &&
-         (c->data == a->data.data || memcmp(c->data, a->data.data, c->size) == 0);
-}
-
-/* A value's home must be that of what it is. */
-static sn_status check_home(const verifier *v, uint32_t id) {
-  const program_value *x = &v->p->values[id];
-  const node *n = graph_node(v->g, (sn_value){x->source});
-  bool ok = true;
-  if (x->home == HOME_CONSTANT)
-    ok = constant_is(v, x, n);
-  else if (x->home == HOME_INPUT || x->home == HOME_STATE || x->home == HOME_OUTPUT) {
-    const program_leaf *leaf = leaf_of(v->p, x);
-    const char *name = n->op == OP_input || n->op == OP_state ? graph_leaf_name(v->g, n) : NULL;
-    if (!leaf)
-      ok = false;
-    else if (x->home == HOME_OUTPUT) /* what stands there in the end */
-      ok = id != leaf->value || x->source == v->g->outputs[x->index].value.id;
-    else if (x->home == HOME_INPUT || !v->store_head[id])
-      ok = name && n->op == (x->home == HOME_INPUT ? OP_input : OP_state) &&
-           strcmp(name, leaf->name) == 0;
-    else
-      ok = x->source == v->assigned[x->index] ||
-           (name && n->op == OP_state && strcmp(name, leaf->name) == 0);
-  }
-  return ok ? SN_OK : verify_fail(v, -1, id, "is not what stands in its home");
-}
-
-static sn_status check_names(const verifier *v) {
-  const program *p = v->p;
-  const sn_graph *g = v->g;
-  if (p->n_outputs != g->n_outputs)
-    return verify_fail(v, -1, 0, "the program has %d outputs, the graph %d", p->n_outputs,
-                       g->n_outputs);
-  for (int i = 0; i < p->n_outputs; i++)
-    if (strcmp(p->outputs[i].name, g->outputs[i].name) != 0 || !p->outputs[i].value ||
-        p->outputs[i].value >= p->n_values || p->values[p->outputs[i].value].home != HOME_OUTPUT ||
-        p->values[p->outputs[i].value].index != (uint32_t)i)
-      return verify_fail(v, -1, 0, "output %d, \"%s\", is not output \"%s\" of the graph", i,
-                         p->outputs[i].name, g->outputs[i].name);
-  return SN_OK;
-}
-
-static sn_status find_assigned(verifier *v) {
-  const sn_graph *g = v->g;
-  v->assigned = arena_array(&v->memory, (size_t)v->p->n_states + 1, sizeof *v->assigned);
-  if (!v->assigned)
-    return SN_ERR_NO_MEMORY;
-  for (int k = 0; k < g->n_assigns; k++) {
-    const char *name = graph_leaf_name(g, graph_node(g, g->assigns[k].state));
-    int i = 0;
-    while (i < v->p->n_states && strcmp(v->p->states[i].name, name) != 0)
-      i++;
-    if (i == v->p->n_states)
-      return verify_fail(v, -1, 0, "state \"%s\" is assigned, but the program does not have it",
-                         name);
-    v->assigned[i] = g->assigns[k].value.id;
-  }
-  return SN_OK;
-}
-
-static sn_status check_values(const verifier *v) {
-  const program *p = v->p;
-  for (uint32_t id = 1; id < p->n_values; id++) {
-    const program_value *x = &p->values[id];
-    if (!x->source || x->source >= v->g->n_values)
-      return verify_fail(v, -1, id, "is no value of the graph");
-    if ((unsigned)x->home > HOME_CONSTANT || x->bytes < 0)
-      return verify_fail(v, -1, id, "has no home");
-    SN_TRY(check_home(v, id));
-  }
-  return SN_OK;
-}
-
 /* --- uses --- */
 
 static void add_use(verifier *v, int s, use u) {
@@ -307,13 +218,13 @@ static sn_status verify_all(verifier *v) {
     return SN_ERR_NO_MEMORY;
   graph_mark_live(v->g, v->live);
   SN_TRY(check_symbols(v));
-  SN_TRY(find_assigned(v));
+  SN_TRY(verify_assigned(v));
   SN_TRY(verify_code(v));
   SN_TRY(find_uses(v));
-  SN_TRY(check_names(v));
-  SN_TRY(check_values(v));
+  SN_TRY(verify_leaves(v));
   SN_TRY(verify_memory(v));
   SN_TRY(verify_hazards(v));
+  SN_TRY(verify_work(v));
   return verify_all_bindings(v);
 }
 

@@ -2,12 +2,13 @@
  *
  *   verify_code.c     each region is well formed: registers, phases, axes
  *   verify_size.c     sizes are such as devices may compute with; no part works for nothing
+ *   verify_leaf.c     values, inputs, outputs and states are those of the graph
  *   verify_memory.c   replay in order on bytes: what each read finds, who may write what
  *   verify_hazard.c   what may happen at the same time: parts of a step, steps between two barriers, in place
  *   verify_access.c   accesses stay in their values, under a set of bindings
  *   verify_cover.c    stores write each element of a value once
  *   verify_symbol.c   expressions as hashes: equal exactly when the same is computed
- *   verify_region.c   steps executed to such hashes, at sampled points
+ *   verify_part.c     steps executed to such hashes, at sampled points; verify_region.c: one region
  *   verify_graph.c    the same elements from the graph; verify_element.c: one of them, through the op table's `element`
  *   verify_core.c     steps with an algorithm of their own: operands, results, numbers
  *   verify_require.c  what a run must check
@@ -41,11 +42,17 @@ typedef struct sym {
   uint64_t guard, bare;
 } sym;
 
-/* A linear index: a number, and terms of registers that are not known (0: none), of which one leads. */
+/* A linear index: a number, and the sum of terms of registers that are not known (0: none), as a hash and, the first of
+ * them, one by one. */
+enum { SPOT_TERMS = 3 };
 typedef struct spot {
   int64_t number;
-  uint64_t regs, lead;
-  int64_t lead_stride;
+  uint64_t regs;
+  int n;
+  struct {
+    uint64_t of;
+    int64_t stride;
+  } terms[SPOT_TERMS];
 } spot;
 
 static inline uint64_t hash_mix(uint64_t h, uint64_t x) {
@@ -69,7 +76,11 @@ void spot_add(spot *s, sym index, int64_t stride, int64_t size);
 typedef struct outcome {
   bool fails;
   uint64_t unknown;
-  spot zero;
+  struct {
+    int64_t number;
+    uint64_t regs, lead; /* lead: one of its terms */
+    int64_t lead_stride;
+  } zero;
 } outcome;
 void outcome_add(outcome *o, spot at, int64_t size, int64_t divisor);
 sym outcome_sym(outcome o);
@@ -179,12 +190,15 @@ uint32_t update_base(const verifier *v, const instr *store);
 bool verify_fixed(const verifier *v, const step *s, const part *p);
 
 /* --- without bindings --- */
+/* Which states are assigned what. */
+sn_status verify_assigned(verifier *v) SN_MUST_USE;
+sn_status verify_leaves(const verifier *v) SN_MUST_USE;
 sn_status verify_code(const verifier *v) SN_MUST_USE;
 sn_status verify_memory(verifier *v) SN_MUST_USE;
 sn_status verify_hazards(verifier *v) SN_MUST_USE;
 
-/* Part of a loop or matmul: all that it does is for its stores and requires. */
-sn_status verify_work(const verifier *v, int s, const part *p) SN_MUST_USE;
+/* What loops and matmuls do is for their stores and requires. */
+sn_status verify_work(const verifier *v) SN_MUST_USE;
 
 /* --- under bindings --- */
 sn_status verify_sizes(const verifier *v) SN_MUST_USE;

@@ -273,12 +273,13 @@ static sn_status check_step(const verifier *v, int s, const step *st) {
 
 static sn_status check_part(const verifier *v, int s, const part *p) {
   const step *st = &v->p->steps[s];
-  if (st->kind > STEP_MATMUL) {
+  if (verify_is_loop(st))
+    SN_TRY(check_loop(v, s, &p->u.loop));
+  else if (st->kind == STEP_MATMUL)
+    SN_TRY(check_matmul(v, s, &p->u.matmul));
+  else {
     SN_TRY(check_operands(v, s, p->u.core.in, p->u.core.n_in, CORE_INS));
     SN_TRY(check_operands(v, s, p->u.core.out, p->u.core.n_out, CORE_OUTS));
-  } else {
-    SN_TRY(verify_is_loop(st) ? check_loop(v, s, &p->u.loop) : check_matmul(v, s, &p->u.matmul));
-    SN_TRY(verify_work(v, s, p));
   }
   if (s < v->p->n_prepare && !verify_fixed(v, st, p))
     return verify_fail(v, s, 0, "is a prepare step, but depends on the sizes of a run");

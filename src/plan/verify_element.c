@@ -10,6 +10,7 @@ typedef struct element_run {
   elem_ctx c; /* first: the ops' handle */
   verifier *v;
   uint32_t node;
+  outcome checked; /* of the place at which it runs */
   bool demanding;
   int n_inputs, n_others; /* calls of services */
   uint32_t shown;         /* the input that was read last */
@@ -183,6 +184,25 @@ static reg serve_input(elem_ctx *c, int i, const place *at) {
   return push(v, &w);
 }
 
+/* A number from coordinates: anywhere, and where the checks of the place pass. */
+static sym add_number(const element_run *r, const instr *i, int lane, const sym *in) {
+  spot s = terms_spot(r, i->at.base, i->at.terms, i->at.n_terms, lane);
+  bool word = i->op == REGION_WORD;
+  int64_t times = 0;
+  sym is = word ? sym_word(i->x, in, s) : sym_index((sn_dtype)i->dtype, s);
+  for (int k = 0; s.regs && r->checked.zero.lead && k < i->at.n_terms; k++) {
+    const term *t = &i->at.terms[k];
+    if (t->axis == TERM_REG)
+      times += spot_factor(r->checked.zero.lead, lane_of(r->v, t->from, lane),
+                           expect_size(r->v, t->stride), expect_size(r->v, t->mod));
+  }
+  if (!times)
+    return is;
+  s = outcome_spot(r->checked, s, times);
+  return outcome_either(r->checked, word ? sym_word(i->x, in, s) : sym_index((sn_dtype)i->dtype, s),
+                        is);
+}
+
 static sym add_lane(const element_run *r, const instr *i, int lane) {
   const verifier *v = r->v;
   int n = instr_arguments(i);
@@ -195,9 +215,7 @@ static sym add_lane(const element_run *r, const instr *i, int lane) {
   case REGION_NUMBER: return sym_number(dtype, i->x);
   case REGION_SIZE: return sym_number(dtype, (double)expect_size(v, i->size));
   case REGION_INDEX:
-    return sym_index(dtype, terms_spot(r, i->at.base, i->at.terms, i->at.n_terms, lane));
-  case REGION_WORD:
-    return sym_word(i->x, in, terms_spot(r, i->at.base, i->at.terms, i->at.n_terms, lane));
+  case REGION_WORD: return add_number(r, i, lane, in);
   case REGION_INSIDE: {
     outcome o = {0};
     for (int k = 0; k < i->at.n_checks; k++) {
@@ -356,7 +374,7 @@ sym element_run_at(verifier *v, uint32_t value, const position *at) {
   const op_desc *op = graph_op(v->g, n);
   int mark = v->n_regs;
   place where;
-  element_run r = {.v = v, .node = info->node, .demanding = v->demanding};
+  element_run r = {.v = v, .node = info->node, .demanding = v->demanding, .checked = at->checked};
   v->demanding = false;
   if (!node_numbers(v, info->node)) {
     expect_give_up(v, SN_ERR_NO_MEMORY);

@@ -111,14 +111,35 @@ static sym put_off(verifier *v, uint32_t value, const position *at) {
   return (sym){0};
 }
 
+/* A reshape at plain coordinates keeps the row-major number; there are many, and place_reshape is for expressions. */
+static bool is_plain_reshape(const node *n, const position *at) {
+  return n->op == OP_reshape && !at->n_regs && !at->n_checks;
+}
+
+static const position *below_reshape(const verifier *v, const node *n, int64_t number,
+                                     position *out) {
+  out->n_regs = out->n_checks = 0;
+  out->checked = (outcome){0};
+  expect_coordinates(&v->types[n->in[0].id], number, out->at);
+  return out;
+}
+
 sym expect_at(verifier *v, uint32_t value, const position *at, bool inside) {
-  const value_info *info = &v->g->values[value];
-  const node *n = &v->g->nodes[info->node];
+  const node *n;
+  position below;
   int64_t times;
-  spot s = linear(v, value, at, &times);
-  if ((v->loaded[value] == v->serial && v->seen_through[value] != v->serial && !inside) ||
-      !graph_op(v->g, n)->impl->element || value != n->first)
-    return expect_load(v, value, outcome_spot(at->checked, s, times));
+  spot s;
+  for (;; inside = false) {
+    n = &v->g->nodes[v->g->values[value].node];
+    s = linear(v, value, at, &times);
+    if ((v->loaded[value] == v->serial && v->seen_through[value] != v->serial && !inside) ||
+        !graph_op(v->g, n)->impl->element || value != n->first)
+      return expect_load(v, value, outcome_spot(at->checked, s, times));
+    if (!v->numbers || v->demanding || !is_plain_reshape(n, at))
+      break;
+    at = below_reshape(v, n, s.number, &below);
+    value = n->in[0].id;
+  }
   uint64_t key = hash_mix(hash_mix(hash_mix(HASH_SEED, value), (uint64_t)s.number), s.regs);
   key = hash_mix(key, at->checked.unknown);
   const memo_entry *known = memo_slot(v, key);
@@ -171,7 +192,9 @@ static sym settle(verifier *v, uint32_t value, const position *at, bool inside) 
 }
 
 sym expect_element(verifier *v, uint32_t value, const int64_t *at, bool inside) {
-  position where = {.n_regs = 0, .n_checks = 0, .checked = {0}};
+  position where; /* large: only what is used is set */
+  where.n_regs = where.n_checks = 0;
+  where.checked = (outcome){0};
   memcpy(where.at, at, sizeof where.at);
   return settle(v, value, &where, inside);
 }

@@ -62,7 +62,7 @@ static bool inner_matters(const loop_part *l) {
   return false;
 }
 
-sn_status verify_work(const verifier *v, int s, const part *p) {
+static sn_status check_work(const verifier *v, int s, const part *p) {
   bool matters[REGION_MAX], some = false, loop = verify_is_loop(&v->p->steps[s]);
   const region *r = loop ? &p->u.loop.code : &p->u.matmul.epilogue;
   uint64_t accs = 0;
@@ -77,6 +77,13 @@ sn_status verify_work(const verifier *v, int s, const part *p) {
   for (int a = 0; !loop && a < p->u.matmul.n_accs; a++)
     if (!(accs >> a & 1))
       return verify_fail(v, s, 0, "has an accumulator that nothing reads");
+  return SN_OK;
+}
+
+sn_status verify_work(const verifier *v) {
+  for (int s = 0; s < program_steps(v->p); s++)
+    for (int k = 0; k < v->p->steps[s].n_parts && v->p->steps[s].kind <= STEP_MATMUL; k++)
+      SN_TRY(check_work(v, s, &v->p->steps[s].parts[k]));
   return SN_OK;
 }
 

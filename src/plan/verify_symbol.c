@@ -53,11 +53,14 @@ void spot_add(spot *s, sym index, int64_t stride, int64_t size) {
   uint64_t h = term_hash(index, size);
   /* linear in the stride, so that terms of one register add up and those that cancel are gone */
   s->regs += (uint64_t)stride * h;
-  if (h == s->lead)
-    s->lead_stride += stride;
-  else if (h > s->lead) {
-    s->lead = h;
-    s->lead_stride = stride;
+  for (int k = 0; k < s->n; k++)
+    if (s->terms[k].of == h) {
+      s->terms[k].stride += stride;
+      return;
+    }
+  if (s->n < SPOT_TERMS) {
+    s->terms[s->n].of = h;
+    s->terms[s->n++].stride = stride;
   }
 }
 
@@ -88,19 +91,6 @@ static sym guarded(sym is, uint64_t guard, sym bare) {
 
 /* --- checks --- */
 
-void outcome_add(outcome *o, spot at, int64_t size, int64_t divisor) {
-  if (divisor < 1)
-    divisor = 1;
-  if (!at.regs || size <= 0) {
-    o->fails |= size <= 0 || at.number < 0 || at.number % divisor || at.number / divisor >= size;
-    return;
-  }
-  uint64_t h = hash_mix(hash_mix(start(TAG_CHECK), (uint64_t)size), (uint64_t)divisor);
-  o->unknown += hash_mix(hash_mix(h, (uint64_t)at.number), at.regs);
-  if (size == 1 && !o->zero.regs)
-    o->zero = at;
-}
-
 spot outcome_spot(outcome o, spot at, int64_t times) {
   if (!o.zero.lead_stride || times % o.zero.lead_stride)
     return at;
@@ -108,6 +98,31 @@ spot outcome_spot(outcome o, spot at, int64_t times) {
   at.number -= times * o.zero.number;
   at.regs -= (uint64_t)times * o.zero.regs;
   return at;
+}
+
+void outcome_add(outcome *o, spot at, int64_t size, int64_t divisor) {
+  if (divisor < 1)
+    divisor = 1;
+  for (int k = 0; o->zero.regs && k < at.n; k++)
+    if (at.terms[k].of == o->zero.lead) {
+      at = outcome_spot(*o, at, at.terms[k].stride);
+      break;
+    }
+  if (!at.regs || size <= 0) {
+    o->fails |= size <= 0 || at.number < 0 || at.number % divisor || at.number / divisor >= size;
+    return;
+  }
+  uint64_t h = hash_mix(hash_mix(start(TAG_CHECK), (uint64_t)size), (uint64_t)divisor);
+  o->unknown += hash_mix(hash_mix(h, (uint64_t)at.number), at.regs);
+  if (size != 1 || o->zero.regs)
+    return;
+  for (int k = 0; k < at.n; k++)
+    if (at.terms[k].stride && at.terms[k].of > o->zero.lead) {
+      o->zero.lead = at.terms[k].of;
+      o->zero.lead_stride = at.terms[k].stride;
+    }
+  o->zero.number = at.number;
+  o->zero.regs = at.regs;
 }
 
 sym outcome_sym(outcome o) {
@@ -282,7 +297,7 @@ sym sym_alu(alu code, sn_dtype dtype, const sym *in, double x, double y) {
   uint64_t guard = zero ? 0 : guard_among(own, n);
   if (is.guard || (!guard && !choice))
     return is;
-  if (!guard) /* where it is chosen it is what is chosen */
+  if (!guard || (choice && guard == in[0].hash)) /* where it is chosen it is what is chosen */
     return guarded(is, in[0].hash, cast_plain(dtype, own[1]));
   for (int k = 0; k < n; k++)
     bare[k] = own[k].guard == guard ? bare_of(own[k]) : own[k];

@@ -19,10 +19,11 @@ typedef struct inspection {
 
 /* --- the graph --- */
 
-/* The length of a scope up to its first part that is a number (model.layers.3); 0 without one. */
+/* The length of a scope up to its first part that is a number (model.layers.3); 0 without one. The name of a step will do
+ * as well: it begins with the scope and a colon. */
 static size_t layer_length(const char *scope) {
   for (const char *p = scope; *p;) {
-    size_t n = strcspn(p, "./");
+    size_t n = strcspn(p, "./:");
     if (n && strspn(p, "0123456789") == n)
       return (size_t)(p - scope) + n;
     p += n + (p[n] != '\0');
@@ -128,6 +129,19 @@ static sn_status view_archetypes(inspection *in) {
   return SN_OK;
 }
 
+static void count_in_layers(sn_inspection *view) {
+  int64_t steps = 0, launches = 0;
+  for (int i = view->prepare_steps; i < view->n_listed; i++)
+    if (layer_length(view->step_list[i].name)) {
+      steps++;
+      launches += view->step_list[i].launches;
+    }
+  if (view->layers) {
+    view->steps_per_layer = (double)steps / (double)view->layers;
+    view->launches_per_layer = (double)launches / (double)view->layers;
+  }
+}
+
 static sn_status view_steps(inspection *in) {
   const program *p = in->compiled.program;
   int n = program_steps(p);
@@ -141,9 +155,11 @@ static sn_status view_steps(inspection *in) {
     in->view.flops += steps[i].flops;
     in->view.bytes += steps[i].bytes;
   }
-  in->view.steps = steps;
-  in->view.n_steps = n;
-  in->view.n_prepare = p->n_prepare;
+  in->view.step_list = steps;
+  in->view.n_listed = n;
+  in->view.prepare_steps = p->n_prepare;
+  in->view.steps = n - p->n_prepare;
+  count_in_layers(&in->view);
   in->view.launches = in->compiled.report.launches;
   in->view.barriers = in->compiled.report.barriers;
   return view_archetypes(in);

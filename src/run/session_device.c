@@ -38,12 +38,10 @@ static sn_status not_found(sn_ctx *ctx, const char *name) {
 
 sn_status session_choose(sn_ctx *ctx, const char *name, const session_engine **out_engine,
                          const device **out_device) {
-  bool any = !name || strcmp(name, "auto") == 0;
-  for (int i = 0; device_of(i, out_device); i++)
-    if (any || strcmp(sn_device_name(i), name) == 0) {
-      *out_engine = *out_device ? &session_by_plan : &session_by_ref;
-      return SN_OK;
-    }
-  *out_engine = NULL;
-  return not_found(ctx, name);
+  bool any = !name || strcmp(name, "auto") == 0; /* the reference, in a build without devices */
+  *out_device = device_find(name);
+  *out_engine = *out_device ? &session_by_plan : NULL;
+  if (!*out_device && (any || strcmp(name, REF_NAME) == 0))
+    *out_engine = &session_by_ref;
+  return *out_engine ? SN_OK : not_found(ctx, name);
 }

@@ -82,6 +82,7 @@ static sn_status find_leaves(sn_session *s) {
 
 static void count(sn_session *s) {
   const compiled *c = &s->plan->compiled;
+  int (*threads)(const device_plan *) = s->device->threads;
   s->stats = (sn_session_stats){.compiles = 1,
                                 .steps = c->report.steps,
                                 .launches = c->report.launches,
@@ -89,6 +90,7 @@ static void count(sn_session *s) {
                                 .prepare_steps = c->program->n_prepare,
                                 .arena_bytes = c->program->arena_bytes,
                                 .prepare_bytes = c->program->prepared_bytes,
+                                .threads = threads ? threads(s->plan->lowered) : 1,
                                 .compile_s = c->report.total_s,
                                 .from_cache = c->report.from_cache};
 }

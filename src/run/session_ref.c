@@ -8,6 +8,7 @@
 
 static sn_status create(sn_session *s, const sn_session_options *options) {
   (void)options;
+  s->stats.threads = 1;
   return sn_graph_verify(s->graph);
 }
 

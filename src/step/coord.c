@@ -123,7 +123,8 @@ bool sum_linear(sn_graph *g, const coord *c, const sn_dim *dims, int n, coord_su
   return true;
 }
 
-/* Whether (i / div) % mod is always 0; else mod goes where it does nothing. */
+/* Whether (i / div) % mod is always 0; else mod goes where it does nothing. A term of an axis that may be empty stays:
+ * a place that no longer hung on it would be read once a row, before the row is known to have no points. */
 static bool vanishes(sn_graph *g, const sn_dim *axis_extents, term *t) {
   sn_dim period;
   if (t->mod == 1)
@@ -132,7 +133,7 @@ static bool vanishes(sn_graph *g, const sn_dim *axis_extents, term *t) {
     return false;
   sn_dim extent = axis_extents[t->axis];
   if (dim_at_least(g, t->div, extent))
-    return true;
+    return dim_at_least(g, extent, 1);
   if (t->mod != 0 && dim_try_mul(g, t->div, t->mod, &period) && dim_at_least(g, period, extent))
     t->mod = 0;
   return false;

@@ -160,6 +160,16 @@ static sn_status init_store(sn_trainer *t, const sn_graph *g, uint64_t seed) {
   return status;
 }
 
+static sn_status make_sessions(sn_trainer *t, const sn_graph *g) {
+  sn_session_options o = t->options.session ? *t->options.session : (sn_session_options){0};
+  if (t->options.device)
+    o.device = t->options.device;
+  o.finite_output = "loss";
+  SN_TRY(sn_session_create(g, t->store, &o, &t->step));
+  o.finite_output = NULL;
+  return t->update_graph ? sn_session_create(t->update_graph, t->store, &o, &t->update) : SN_OK;
+}
+
 static sn_status build(sn_trainer *t, sn_graph *g, sn_value loss, const sn_param *params, int n) {
   size_t size = (size_t)n * sizeof(sn_value);
   sn_value *grads = sn_ctx_alloc(t->ctx, size), *wrt = sn_ctx_alloc(t->ctx, size);
@@ -169,13 +179,7 @@ static sn_status build(sn_trainer *t, sn_graph *g, sn_value loss, const sn_param
   sn_ctx_free(t->ctx, wrt, size);
   if (status == SN_OK)
     status = init_store(t, g, 0);
-  sn_session_options o = {.device = t->options.device, .finite_output = "loss"};
-  if (status == SN_OK)
-    status = sn_session_create(g, t->store, &o, &t->step);
-  o.finite_output = NULL;
-  if (status == SN_OK && t->update_graph)
-    status = sn_session_create(t->update_graph, t->store, &o, &t->update);
-  return status;
+  return status == SN_OK ? make_sessions(t, g) : status;
 }
 
 static bool is_listed(sn_value v, const sn_value *list, int n) {
@@ -228,6 +232,9 @@ static sn_status check(sn_graph *g, sn_value loss, int n, const sn_trainer_optio
     return sn_ctx_fail(ctx, SN_ERR_INVALID,
                        "trainer: accumulate, clip_norm and loss_scale must not be negative, nor "
                        "loss_scale above 2^126");
+  if (o->session && (o->session->local || o->session->finite_output))
+    return sn_ctx_fail(ctx, SN_ERR_INVALID,
+                       "trainer: session.local and session.finite_output must be NULL");
   if (t.dtype != SN_F32 || t.shape.rank != 0)
     return sn_ctx_fail(ctx, SN_ERR_INVALID,
                        "trainer: the loss must be an f32 scalar, got %s of rank %d",
@@ -250,6 +257,7 @@ sn_status sn_trainer_create(sn_graph *g, sn_value loss, const sn_param *params, 
   t->options = *options;
   t->accumulate = options->accumulate ? options->accumulate : 1;
   sn_status status = build(t, g, loss, params, n);
+  t->options.session = NULL; /* the caller's, and read */
   if (status == SN_OK)
     *out_trainer = t;
   else

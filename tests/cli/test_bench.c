@@ -1,5 +1,5 @@
-/* sinew bench: wrong usage, and the forms of its report from results that are made by hand. Measuring itself runs a
- * workload, which takes too long on the reference. */
+/* sinew bench: wrong usage, one measurement of the smallest workload, and the forms of its report from results that are made
+ * by hand. */
 #include "cli/bench.h"
 #include "support/command.h"
 #include "support/test.h"
@@ -22,7 +22,33 @@ TEST(wrong_usage) {
   check_fails(BENCH("--repeat", "0"), 2, "--repeat");
   check_fails(BENCH("--threads", "-1"), 2, "--threads");
   check_fails(BENCH("StableDiffusion"), 2, "unexpected argument");
-  check_fails(BENCH("--workload", "StableDiffusion", "--device", "abacus"), 1, "abacus");
+  check_fails(BENCH("--workload", "StableDiffusion", "--device", "abacus"), 2, "abacus");
+  check_fails(BENCH("--plan-cache", "/no/such"), 1, "--plan-cache: /no/such: No such file");
+  check_fails(BENCH("--trace", "/no/such/x"), 1, "/no/such/x: cannot be written: No such file");
+}
+
+/* Progress is told for each form and run; the profile goes into the JSON. */
+TEST(measures) {
+  command_result r = BENCH("--workload", "StableDiffusion", "--repeat", "1", "--json", "--profile");
+  static const char *const forms[] = {"inference", "latency", "training"};
+  sn_ctx *ctx;
+  sn_json_doc *doc;
+  CHECK_EQ_INT(r.code, 0);
+  REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
+  if (CHECK(sn_json_parse(ctx, r.out, strlen(r.out), &doc) == SN_OK)) {
+    const sn_json *profile = sn_json_get(sn_json_root(doc), "profile");
+    for (int k = 0; k < 3; k++)
+      CHECK(sn_json_size(sn_json_get(sn_json_get(profile, forms[k]), "costliest")) > 0);
+  }
+  const char *at = r.err;
+  for (int k = 0; k < 3 && at; k++) {
+    CHECK_STR_HAS(at, forms[k]);
+    at = strstr(at, forms[k]);
+    CHECK_STR_HAS(at ? at : "", "run 1 of 1: ");
+  }
+  sn_json_destroy(doc);
+  sn_ctx_destroy(ctx);
+  command_free(&r);
 }
 
 /* --- reports --- */
@@ -39,7 +65,7 @@ static bench_form form(const char *name, double ms) {
                       .compile_s = 0.25,
                       .median_ms = ms,
                       .best_ms = ms,
-                      .stats = {.arena_bytes = 4096, .prepare_bytes = 64},
+                      .stats = {.arena_bytes = 4096, .prepare_bytes = 64, .threads = 3},
                       .steps = steps,
                       .n_steps = 2,
                       .spans = spans,
@@ -51,15 +77,15 @@ static char *written(void (*show)(FILE *, const bench_report *), int n) {
                         .loss = 1.5,
                         .sample = {1, NAN},
                         .n_sample = 2,
-                        .state_bytes = 100,
-                        .peak_bytes = 1e6},
+                        .state_bytes = INT64_C(123456789012345),
+                        .peak_bytes = 1000000},
                        {.workload = sn_workload_at(1), .loss = 2.5}};
   for (int i = 0; i < n; i++) {
     r[i].form[0] = form("inference", 3);
     r[i].form[1] = form("latency", 1);
     r[i].form[2] = form("training", 9);
   }
-  bench_options o = {"cpu", "a <machine>", 2, 5, true};
+  bench_options o = {"cpu", "a <machine>", 2, 5, true, NULL, true};
   bench_report report = {&o, r, n};
   char *text = calloc(1, 1 << 18);
   FILE *f = fopen(test_scratch("bench"), "w+");
@@ -112,6 +138,13 @@ TEST(json_has_the_names_of_the_arena) {
   CHECK(number(o, "loss") == 1.5);
   CHECK_EQ_INT(sn_json_size(sn_json_get(o, "logits_sample")), 2);
   CHECK(number(sn_json_get(p.root, "memory"), "peak_bytes") == 1e6);
+  CHECK(number(sn_json_get(p.root, "memory"), "state_bytes") == 123456789012345); /* exactly */
+  CHECK(number(p.root, "threads") == 3); /* those used, not those asked for */
+  const sn_json *profile = sn_json_get(sn_json_get(p.root, "profile"), "latency");
+  const sn_json *costliest = sn_json_get(profile, "costliest");
+  CHECK(number(sn_json_get(sn_json_get(profile, "archetypes"), "matmul"), "ms") == 2);
+  CHECK_EQ_INT(sn_json_size(costliest), 2);
+  CHECK(number(sn_json_at(costliest, 0), "flops") == 2e9);
   end(&p);
   p = parse(written(bench_json, 2));
   CHECK_EQ_INT(sn_json_size(p.root), 2);

@@ -78,7 +78,8 @@ TEST(demo_refuses) {
 
 /* Help comes from the table that parsing reads, and shows all of it. */
 TEST(help_lists_every_option) {
-  static const cli_command *const commands[] = {&cli_demo, &cli_generate, &cli_check};
+  static const cli_command *const commands[] = {&cli_demo,     &cli_generate, &cli_check,
+                                                &cli_workload, &cli_inspect,  &cli_bench};
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
     command_result r = SINEW("help", commands[i]->name);
     CHECK_STR_HAS(r.out, commands[i]->summary);
@@ -95,7 +96,11 @@ TEST(help_lists_every_option) {
 
 TEST(wrong_usage) {
   check_run(SINEW("sing"), 2, NULL, "there is no command \"sing\"");
-  check_run(SINEW("help", "sing"), 2, NULL, "there is no command \"sing\"");
+  check_run(SINEW("help", "sing"), 2, NULL,
+            "there is no command \"sing\"; `sinew help` lists them");
+  check_run(SINEW("check", "", "golden.json"), 2, NULL, "MODEL_DIR is empty");
+  check_run(SINEW("check", "dir", "golden.json", "--device", "abacus"), 2, NULL, "abacus");
+  check_run(SINEW("check", "dir", "golden.json", "--threads", "-1"), 2, NULL, "--threads");
   check_run(SINEW("--loud"), 2, NULL, "there is no command \"--loud\"");
   check_run(SINEW("devices", "all"), 2, NULL, "unexpected argument all");
   check_run(SINEW("devices", "--all"), 2, NULL, "unknown option --all");
@@ -115,9 +120,15 @@ TEST(bad_values) {
       "", "x", "5x", "1e999999", "--", "0x", "9999999999999999999999x"};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++)
-      check_run(SINEW("generate", "dir", "--ids", "1", numbers[i], bad[k]), 2, NULL,
-                "not a number");
-  check_run(SINEW("generate", "dir", "--ids", "1", "-n", "1.5"), 2, NULL, "not a number: 1.5");
+      check_run(SINEW("generate", "dir", "--ids", "1", numbers[i], bad[k]), 2, NULL, numbers[i]);
+  check_run(SINEW("generate", "dir", "--ids", "1", "-n", "1.5"), 2, NULL,
+            "-n: not a whole number: \"1.5\"");
+  check_run(SINEW("generate", "dir", "--ids", "1", "-n", "99999999999999999999"), 2, NULL,
+            "-n: out of range: \"99999999999999999999\"");
+  check_run(SINEW("generate", "dir", "--ids", "1", "--top-p", "x"), 2, NULL,
+            "--top-p: not a number: \"x\"");
+  check_run(SINEW("generate", "dir", "--ids", "1", "--top-p", "1e999"), 2, NULL,
+            "--top-p: out of range: \"1e999\"");
   check_run(SINEW("generate", "dir", "--ids", "1", "-n", "-1"), 2, NULL, "-n must not be negative");
   check_run(SINEW("generate", "dir", "--ids", "1", "--temp=-1"), 2, NULL, "--temp");
   check_run(SINEW("generate", "dir", "--ids", "1", "--temp", "nan"), 2, NULL, "--temp");
@@ -222,7 +233,9 @@ TEST(generate_refuses) {
               "--ids: expected whole numbers with commas between");
   check_run(SINEW("generate", folder, "--ids", ""), 1, NULL, "the prompt is empty");
   check_run(SINEW("generate", folder, "--ids", "29"), 1, NULL, "id 29 is outside of 0 … 28");
-  check_run(SINEW("generate", folder, "--ids", "1", "--device", "abacus"), 1, NULL, "abacus");
+  check_run(SINEW("generate", folder, "--ids", "1", "--device", "abacus"), 2, NULL, "abacus");
+  check_run(SINEW("generate", folder, "--ids", "1", "--plan-cache", files_in(folder, "no")), 1,
+            NULL, "no: No such file or directory");
   check_run(SINEW("generate", folder, "--prompt", "Once"), 1, NULL, "no vocabulary");
   char many[200] = "1";
   for (int i = 1; i < TINY_LENGTH + 1; i++)

@@ -22,15 +22,18 @@ TEST(wrong_usage) {
   check_fails(INSPECT("--json"), 2, "one of MODEL_DIR and --workload");
   check_fails(INSPECT("folder", "--workload", "SmolVLA"), 2, "one of MODEL_DIR and --workload");
   check_fails(INSPECT("--workload", "LeNet"), 2, "no workload \"LeNet\"");
+  check_fails(INSPECT(""), 2, "MODEL_DIR is empty");
+  check_fails(INSPECT("--workload", "StableDiffusion", "--device", "abacus"), 2, "abacus");
   check_fails(INSPECT("--workload", "SmolVLA", "--json", "--plan"), 2,
               "--graph, --plan and --json");
 }
 
 TEST(failures) {
   check_fails(INSPECT("/no/such/folder"), 1, "/no/such/folder");
-  check_fails(INSPECT("--workload", "StableDiffusion", "--device", "abacus"), 1, "abacus");
   check_fails(INSPECT("--workload", "StableDiffusion", "--html", test_scratch("no/such/x.html")), 1,
-              "cannot be written");
+              "x.html: cannot be written: No such file or directory");
+  check_fails(INSPECT("--workload", "StableDiffusion", "--html", "/"), 1,
+              "/: cannot be written: Is a directory");
 }
 
 static double number(const sn_json *j, const char *key) {
@@ -70,10 +73,16 @@ TEST(forms) {
   check_prints(INSPECT("--workload", "StableDiffusion"), "costliest steps");
   check_prints(INSPECT("--workload", "StableDiffusion", "--graph"), "conv");
   check_prints(INSPECT("--workload", "StableDiffusion", "--plan"), "step 0");
+  command_result ref = INSPECT("--workload", "StableDiffusion", "--device", "ref");
+  CHECK_STR_HAS(ref.err, "ref compiles nothing; shown for ");
+  CHECK_STR_HAS(ref.out, "compiled for cpu");
+  command_free(&ref);
   const char *page = test_scratch("page.html");
   command_result r = INSPECT("--workload", "StableDiffusion", "--html", page);
   CHECK_EQ_INT(r.code, 0);
   CHECK_EQ_STR(r.out, "");
+  CHECK_STR_HAS(r.err, "wrote ");
+  CHECK_STR_HAS(r.err, page);
   command_free(&r);
   FILE *f = fopen(page, "r");
   char begin[64] = "";

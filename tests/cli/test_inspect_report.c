@@ -34,9 +34,12 @@ static sn_inspection make(void) {
                          .egraph = {7, 9, 2, 11, "fixpoint", 0.125, 1e-3, 5e-4, false},
                          .launches = 5,
                          .barriers = 3,
-                         .n_steps = 5,
-                         .n_prepare = 1,
-                         .steps = steps,
+                         .steps = 4,
+                         .prepare_steps = 1,
+                         .steps_per_layer = 3,
+                         .launches_per_layer = 4.25,
+                         .n_listed = 5,
+                         .step_list = steps,
                          .peak_bytes = 5120,
                          .lower_bound_bytes = 5120,
                          .state_bytes = 64,
@@ -86,11 +89,19 @@ static void check_json(const sn_json *j) {
   static const struct {
     const char *key;
     double value;
-  } want[] = {{"nodes_before", 5},  {"nodes_after", 3},
-              {"layers", 1},        {"steps", 4},
-              {"launches", 5},      {"barriers", 3},
-              {"peak_bytes", 5120}, {"lower_bound_bytes", 5120},
-              {"state_bytes", 64},  {"prepare_bytes", 128},
+  } want[] = {{"nodes_before", 5},
+              {"nodes_after", 3},
+              {"layers", 1},
+              {"steps", 4},
+              {"launches", 5},
+              {"barriers", 3},
+              {"steps_per_layer", 3},
+              {"launches_per_layer", 4.25},
+              {"prepare_steps", 1},
+              {"peak_bytes", 5120},
+              {"lower_bound_bytes", 5120},
+              {"state_bytes", 64},
+              {"prepare_bytes", 128},
               {"compile_s", 0.75}};
   for (size_t k = 0; k < sizeof want / sizeof *want; k++)
     if (number(j, want[k].key) != want[k].value)
@@ -127,7 +138,10 @@ TEST(json) {
 TEST(text) {
   char *text = written(inspect_text);
   CHECK_STR_HAS(text, "5 nodes as given, 3 optimised, 3 lowered");
-  CHECK_STR_HAS(text, "4 steps, 5 launches, 3 barriers (a layer: 4.0 steps, 5.0 launches)");
+  CHECK_STR_HAS(text, "4 steps, 5 launches, 3 barriers (a layer: 3 steps, 4.25 launches)");
+  CHECK_STR_HAS(text, "after 2 iterations:");
+  CHECK_STR_HAS(text, "; 1 layer\n");
+  CHECK_STR_HAS(text, "and 1 that runs when state changes");
   CHECK_STR_HAS(text, "add-zero 3");
   CHECK(strstr(text, "never") == NULL);
   CHECK_STR_HAS(text, "(1.000 x)");
@@ -175,9 +189,11 @@ TEST(an_empty_plan) {
   char text[1 << 14];
   REQUIRE(f != NULL);
   inspect_html(f, &r);
+  none.egraph.iterations = 1;
   inspect_text(f, &r);
   rewind(f);
   text[fread(text, 1, sizeof text - 1, f)] = '\0';
   fclose(f);
   CHECK(strstr(text, "nan") == NULL && strstr(text, "inf") == NULL);
+  CHECK_STR_HAS(text, "after 1 iteration:");
 }

@@ -1,6 +1,7 @@
 /* sinew workload, as a user runs it: wrong usage, one step as JSON, training steps. The numbers themselves are
  * compared in tests/nn/test_workload.c and tests/long/test_workload_goldens.c. */
 #include "support/command.h"
+#include "support/files.h"
 #include "support/test.h"
 
 #include <math.h>
@@ -19,7 +20,12 @@ static void check_fails(command_result r, int code, const char *message) {
 
 TEST(wrong_usage) {
   check_fails(command_run(command_sinew(), "workload", (char *)NULL), 2, "NAME");
-  check_fails(WORKLOAD("LeNet"), 2, "no workload \"LeNet\"");
+  check_fails(WORKLOAD("LeNet"), 2, "no workload \"LeNet\"; there are SmolLM2-135M, SmolVLA, ");
+  check_fails(WORKLOAD("SmolVLA", "--lr", "1"), 2, "--lr means nothing without --steps");
+  check_fails(WORKLOAD("SmolVLA", "--optimizer", "sgd"), 2, "--optimizer means nothing without");
+  check_fails(WORKLOAD("SmolVLA", "--steps", "1", "--lr", "nan"), 2, "--lr: not a number");
+  check_fails(WORKLOAD("SmolVLA", "--threads", "1025"), 2, "--threads: expected 0 … 1024");
+  check_fails(WORKLOAD("SmolVLA", "--device", "abacus"), 2, "abacus");
   check_fails(WORKLOAD("SmolVLA", "--init", "dead"), 2, "expected arena or live");
   check_fails(WORKLOAD("SmolVLA", "--optimizer", "lion"), 2, "expected sgd or adam");
   check_fails(WORKLOAD("SmolVLA", "--threads", "-1"), 2, "--threads");
@@ -30,9 +36,10 @@ TEST(wrong_usage) {
 }
 
 TEST(failures) {
-  check_fails(WORKLOAD("StableDiffusion", "--device", "abacus"), 1, "abacus");
   check_fails(WORKLOAD("StableDiffusion", "--dump", test_scratch("no/such/folder/x.json")), 1,
-              "cannot be written");
+              "x.json: cannot be written: No such file or directory");
+  check_fails(WORKLOAD("StableDiffusion", "--plan-cache", "/no/such/folder"), 1,
+              "--plan-cache: /no/such/folder: No such file or directory");
 }
 
 /* A line a step; a second run with the same numbers gives the same losses. */
@@ -71,9 +78,14 @@ static void check_dump(const sn_json *dump) {
   }
 }
 
+/* The file is written whole, over one that was there; nothing else stays in its folder. The plan is kept beside. */
 TEST(one_step) {
-  const char *path = test_scratch("step.json");
-  command_result r = WORKLOAD("StableDiffusion", "--dump", path);
+  char path[512], plans[512];
+  const char *folder = files_new_folder("step");
+  snprintf(plans, sizeof plans, "%s", files_new_folder("plans"));
+  snprintf(path, sizeof path, "%s", files_in(folder, "step.json"));
+  files_put_text(path, "old");
+  command_result r = WORKLOAD("StableDiffusion", "--dump", path, "--plan-cache", plans);
   sn_json_doc *doc;
   sn_ctx *ctx;
   CHECK_EQ_INT(r.code, 0);
@@ -82,6 +94,10 @@ TEST(one_step) {
   REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
   if (CHECK(sn_json_parse_file(ctx, path, &doc) == SN_OK))
     check_dump(sn_json_root(doc));
+  CHECK_EQ_INT(files_count(folder), 1);
+  CHECK_EQ_INT(files_count(plans), 1);
+  files_remove_folder(folder);
+  files_remove_folder(plans);
   sn_json_destroy(doc);
   sn_ctx_destroy(ctx);
 }

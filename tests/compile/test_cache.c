@@ -45,8 +45,7 @@ static char *compile_text(const sn_graph *g, const compile_options *o, bool *out
 
 static void path_of(const sn_graph *g, const compile_options *o, char *out, size_t size) {
   char name[CACHE_NAME];
-  cache_name(g, o, name);
-  CHECK(name[0] != '\0');
+  CHECK_EQ_INT(cache_name(g, o, name), SN_OK);
   snprintf(out, size, "%s/%s", folder(), name);
 }
 
@@ -104,15 +103,35 @@ TEST(found_again_and_never_trusted) {
   cut(path_a, 0);
   check_compiles(a, &o, plan_a, false);
   CHECK(remove(path_a) == 0 && mkdir(path_a, 0777) == 0);
-  check_compiles(a, &o, plan_a, false);
+  CHECK_EQ_INT(sn_ctx_fail(ctx, SN_ERR_IO, "before"), SN_ERR_IO);
+  check_compiles(a, &o, plan_a,
+                 false); /* can be neither read nor kept, which is nobody's concern */
+  CHECK_EQ_STR(sn_ctx_message(ctx), "before");
   CHECK_EQ_INT(remove(path_a), 0);
-  /* A folder that is not there keeps nothing and breaks nothing. */
-  compile_options nowhere = {.cache = "/no/such/folder"};
-  check_compiles(a, &nowhere, plan_a, false);
-  check_compiles(a, &nowhere, plan_a, false);
   mem_free_str(ctx, plan_a);
   mem_free_str(ctx, plan_b);
   sn_graph_destroy(a);
   sn_graph_destroy(b);
+  sn_ctx_destroy(ctx);
+}
+
+/* A mistake of the caller, said before anything is compiled. */
+TEST(a_folder_that_is_none) {
+  sn_ctx *ctx;
+  REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
+  sn_graph *g = build(ctx, 2);
+  const char *file = test_scratch("no folder");
+  FILE *f = fopen(file, "w");
+  REQUIRE(f != NULL);
+  fclose(f);
+  const char *const paths[] = {"/no/such/folder", "", file};
+  for (size_t i = 0; i < COUNT_OF(paths); i++) {
+    compile_options o = {.cache = paths[i]};
+    compiled c;
+    CHECK_EQ_INT(compile_graph(g, &o, &c), SN_ERR_NOT_FOUND);
+    CHECK(c.program == NULL);
+    CHECK_STR_HAS(sn_ctx_message(ctx), paths[i]);
+  }
+  sn_graph_destroy(g);
   sn_ctx_destroy(ctx);
 }

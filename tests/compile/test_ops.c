@@ -1,6 +1,6 @@
-/* Every case of every op through the whole pipeline, against the definition: forward, and with the gradients of all float
- * arguments where the op has them; planned with fusion and without, optimised and not. And runs that must fail: with a message, and with the states
- * as they were. */
+/* Every case of every op through the whole pipeline, against the definition: forward, and with the gradients of all
+ * float arguments where the op has them; planned with fusion and without, optimised and not. And runs that must
+ * fail: with a message, and with the states as they were. */
 #include "ir/dtype.h"
 #include "ops/table.h"
 #include "support/case.h"

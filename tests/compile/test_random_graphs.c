@@ -1,6 +1,6 @@
-/* Random graphs through the whole pipeline: optimised, fused, placed, proved and run on the cpu device they give what the
- * reference gives (plan_oracle.h), at several bindings of their symbols; and so does each unfused, or not optimised. A failure is
- * shrunk to a small text. PLAN_GRAPHS is how many, PLAN_SEED the first. */
+/* Random graphs through the whole pipeline: optimised, fused, placed, proved and run on the cpu device they give
+ * what the reference gives (plan_oracle.h), at several bindings of their symbols; and so does each unfused, or not
+ * optimised. A failure is shrunk to a small text. PLAN_GRAPHS is how many, PLAN_SEED the first. */
 #include "ir/dim.h"
 #include "support/fault.h"
 #include "support/plan_run.h"

@@ -1,6 +1,6 @@
-/* One plan for all lengths: a transformer block with a cache of keys and values, compiled once with a symbolic number of
- * tokens, gives at every length from 0 to 128 what a plan compiled for that length gives; the same block trained likewise; and both
- * give what the reference gives. */
+/* One plan for all lengths: a transformer block with a cache of keys and values, compiled once with a symbolic
+ * number of tokens, gives at every length from 0 to 128 what a plan compiled for that length gives; the same block
+ * trained likewise; and both give what the reference gives. */
 #include "ir/dtype.h"
 #include "support/case.h"
 #include "support/plan_run.h"

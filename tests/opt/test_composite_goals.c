@@ -180,6 +180,12 @@ static const goal provable[] = {
      "axis=1 "
      "start=n - 1 stop=n step=1\n%5 = slice(%1) axis=1 start=n - 1 stop=n step=1\n%6 = matmul(%5, "
      "%2) trans_a=false trans_b=true\n" ENDS(4, 6)},
+    {"the last row of a product in another shape",
+     "symbol n 64\n%1 = input() name=\"x\" dtype=f32 shape=[1, n, 8]\n%2 = input() name=\"w\" "
+     "dtype=f32 shape=[9, 8]\n%3 = matmul(%1, %2) trans_a=false trans_b=true\n%4 = reshape(%3) "
+     "shape=[n, 3, 3]\n%5 = slice(%4) axis=0 start=n - 1 stop=n step=1\n%6 = slice(%1) axis=1 "
+     "start=n - 1 stop=n step=1\n%7 = matmul(%6, %2) trans_a=false trans_b=true\n%8 = reshape(%7) "
+     "shape=[1, 3, 3]\n" ENDS(5, 8)},
     {"the last row of a norm of a sum",
      "symbol n 64\n%1 = input() name=\"x\" dtype=f32 shape=[1, n, 8]\n%2 = input() name=\"w\" "
      "dtype=f32 shape=[8]\n%3 = add(%1, %2)\n%4 = rms_norm(%3, %2, none) axes=1 eps=0.01\n%5 = "
@@ -244,6 +250,13 @@ static const goal never[] = {
     {"rows backwards are not columns backwards",
      MATRICES "%3 = matmul(%1, %2)" MATMUL "%4 = slice(%3) axis=1" REVERSED "%5 = slice(%2) "
               "axis=2" REVERSED "%6 = matmul(%1, %5)" MATMUL ENDS(4, 6)},
+    {"an axis that a reshape does not keep",
+     "%1 = input() name=\"x\" dtype=f32 shape=[4, 4, 2]\n%2 = reshape(%1) shape=[4, 2, 4]\n%3 = "
+     "slice(%2) axis=2" REVERSED "%4 = slice(%1) axis=1" REVERSED "%5 = reshape(%4) shape=[4, 2, "
+     "4]\n" ENDS(3, 5)},
+    {"an axis under another transpose",
+     MATRICES "%3 = transpose(%1) perm=[2, 0, 1]\n%4 = slice(%3) axis=0" REVERSED "%5 = slice(%1) "
+              "axis=1" REVERSED "%6 = transpose(%5) perm=[2, 0, 1]\n" ENDS(4, 6)},
     {"half of a sum backwards",
      MATRICES "%3 = sub(%1, %2)\n%4 = slice(%3) axis=1" REVERSED "%5 = slice(%1) axis=1" REVERSED
               "%6 = sub(%5, %2)\n" ENDS(4, 6)},

@@ -111,7 +111,8 @@ static void check_random(uint64_t seed, bool wide) {
       SN_OK)
     FAIL("%s: %s", name, sn_ctx_message(ctx));
   else {
-    opt_options plain = {0}, few = {.max_nodes = 4}, slow = {.target = {1e9, 1e12, 1e-9}};
+    opt_options plain = {0}, few = {.max_nodes = 4},
+                slow = {.target = {.flops = 1e9, .bytes = 1e12, .launch_s = 1e-9}};
     check_costs(name, r.g, &plain, false);
     check_costs(name, r.g, &few, false);
     check_costs(name, r.g, &slow, false);

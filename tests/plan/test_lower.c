@@ -211,10 +211,15 @@ TEST(a_long_concat_becomes_one_of_concats) {
   }
   sn_output(s.g, "y", sn_concat(s.g, parts, 200, 1));
   if (CHECK_EQ_INT(plan_lower(s.g, &s.lowered), SN_OK)) {
-    const node *last = graph_node(s.lowered, s.lowered->outputs[0].value);
-    CHECK_EQ_INT(last->n_in, 4);
-    CHECK_EQ_INT(s.lowered->n_nodes, 205);
-    CHECK_EQ_INT(graph_node(s.lowered, last->in[3])->n_in, 8);
+    int concats = 0, arguments = 0;
+    for (uint32_t k = 0; k < s.lowered->n_nodes; k++)
+      if (s.lowered->nodes[k].op == OP_concat) {
+        CHECK(s.lowered->nodes[k].n_in <= 64);
+        arguments += s.lowered->nodes[k].n_in;
+        concats++;
+      }
+    CHECK(concats > 3);
+    CHECK_EQ_INT(arguments, 200 + concats - 1);
     check_ends(s.g, s.lowered);
   }
   end(&s);

@@ -241,10 +241,14 @@ static bool write_leaves(program *p) {
   if (!p->inputs || !p->outputs || !p->states)
     return false;
   for (size_t i = 0; i < COUNT_OF(inputs); i++)
-    p->inputs[i] = (program_leaf){.name = inputs[i].name, .value = inputs[i].value};
+    p->inputs[i] = (program_leaf){
+        .name = inputs[i].name, .value = inputs[i].value, .type = p->values[inputs[i].value].type};
   for (size_t i = 0; i < COUNT_OF(outputs); i++)
-    p->outputs[i] = (program_leaf){.name = outputs[i].name, .value = outputs[i].value};
-  p->states[0] = (program_leaf){.name = "w", .value = W, .assigned = true};
+    p->outputs[i] = (program_leaf){.name = outputs[i].name,
+                                   .value = outputs[i].value,
+                                   .type = p->values[outputs[i].value].type};
+  p->states[0] =
+      (program_leaf){.name = "w", .value = W, .assigned = true, .type = p->values[W].type};
   return true;
 }
 
@@ -256,12 +260,14 @@ static sn_status build_program(by_hand *h, const sources *s) {
   p->n_values = VALUES;
   p->values = arena_array(&p->memory, VALUES, sizeof *p->values);
   p->steps = arena_array(&p->memory, 6, sizeof *p->steps);
-  if (!p->values || !p->steps || !write_leaves(p))
+  if (!p->values || !p->steps)
+    return SN_ERR_NO_MEMORY;
+  write_values(p, h->g, s);
+  if (!write_leaves(p))
     return SN_ERR_NO_MEMORY;
   p->n_main = 5;
   p->n_commit = 1;
   p->arena_bytes = 1024;
-  write_values(p, h->g, s);
   write_pair(&w, 0, ALU_mul, B, C, T);
   write_pair(&w, 1, ALU_sub, T, A, U);
   write_pair(&w, 2, ALU_add, U, T, Y);

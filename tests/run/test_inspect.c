@@ -26,7 +26,7 @@ static void build(sn_graph *g) {
 /* Others can recompute the bound and see that places do not overlap. */
 static void check_lifetimes(const sn_inspection *i) {
   int64_t most = 0, end = 0;
-  for (int s = 0; s < i->n_steps; s++) {
+  for (int s = 0; s < i->n_listed; s++) {
     int64_t live = 0;
     for (int k = 0; k < i->n_lifetimes; k++)
       if (i->lifetimes[k].first <= s && s <= i->lifetimes[k].last)
@@ -39,7 +39,7 @@ static void check_lifetimes(const sn_inspection *i) {
   for (int k = 0; k < i->n_lifetimes; k++) {
     const sn_lifetime *a = &i->lifetimes[k];
     end = a->offset + a->bytes > end ? a->offset + a->bytes : end;
-    CHECK(a->bytes > 0 && a->first >= 0 && a->first <= a->last && a->last < i->n_steps);
+    CHECK(a->bytes > 0 && a->first >= 0 && a->first <= a->last && a->last < i->n_listed);
     for (int m = 0; m < k; m++) {
       const sn_lifetime *b = &i->lifetimes[m];
       bool meet = a->first <= b->last && b->first <= a->last;
@@ -54,11 +54,12 @@ static void check_steps(const sn_inspection *i) {
   int64_t launches = 0, barriers = 0, given = 0, lowered = 0;
   for (int k = 0; k < i->n_archetypes; k++)
     steps += i->archetypes[k].value;
-  CHECK_EQ_INT((int)steps, i->n_steps - i->n_prepare);
-  for (int k = i->n_prepare; k < i->n_steps; k++) {
-    launches += i->steps[k].launches;
-    barriers += i->steps[k].barrier;
-    flops += i->steps[k].flops;
+  CHECK_EQ_INT((int)steps, i->steps);
+  CHECK_EQ_INT(i->n_listed, i->prepare_steps + i->steps);
+  for (int k = i->prepare_steps; k < i->n_listed; k++) {
+    launches += i->step_list[k].launches;
+    barriers += i->step_list[k].barrier;
+    flops += i->step_list[k].flops;
   }
   CHECK_EQ_INT(launches, i->launches);
   CHECK_EQ_INT(barriers, i->barriers);
@@ -80,10 +81,15 @@ TEST(numbers_hold_together) {
     FAIL("%s", sn_ctx_message(f.ctx));
   REQUIRE(i != NULL);
   CHECK_EQ_INT(i->layers, 2);
+  int inside = 0;
+  for (int k = i->prepare_steps; k < i->n_listed; k++)
+    inside += strncmp(i->step_list[k].name, "net.layers.", 11) == 0;
+  CHECK(inside > 0 && inside < i->steps); /* the loss is in no layer */
+  CHECK(i->steps_per_layer == inside / 2.0 && i->launches_per_layer >= i->steps_per_layer);
   CHECK_EQ_INT(i->state_bytes, 2 * 32 * 32 * 4);
   CHECK_EQ_INT(i->input_bytes, 16 * 32 * 4);
   CHECK_EQ_INT(i->output_bytes, 4);
-  CHECK(i->n_steps > 4 && i->peak_bytes > 0 && i->compile_s > 0 && i->n_rules > 0);
+  CHECK(i->n_listed > 4 && i->peak_bytes > 0 && i->compile_s > 0 && i->n_rules > 0);
   CHECK_EQ_STR(i->egraph.stop, "fixpoint");
   check_steps(i);
   check_lifetimes(i);
@@ -131,7 +137,7 @@ TEST(options_are_followed) {
   REQUIRE(fixture_start(&f));
   build(f.g);
   REQUIRE(sn_inspect(f.g, NULL, &fused) == SN_OK && sn_inspect(f.g, &o, &apart) == SN_OK);
-  CHECK(apart->n_steps > fused->n_steps);
+  CHECK(apart->n_listed > fused->n_listed);
   CHECK_EQ_INT(apart->n_rules, 0);
   CHECK_EQ_INT(apart->nodes_optimised, apart->nodes_before);
   sn_inspection_destroy(fused);

@@ -53,6 +53,26 @@ static float run_at(sn_session *s, int n) {
   return y[0];
 }
 
+/* Refused on every device, before anything is made. */
+TEST(threads_are_not_negative) {
+  for (int i = 0; sn_device_name(i); i++) {
+    fixture f;
+    sn_session *s;
+    sn_session_options o = {.device = sn_device_name(i), .threads = -1};
+    REQUIRE(fixture_start(&f));
+    build(f.g);
+    CHECK_EQ_INT(sn_store_init(f.store, f.g, 1), SN_OK);
+    CHECK_EQ_INT(sn_session_create(f.g, f.store, &o, &s), SN_ERR_INVALID);
+    CHECK(s == NULL);
+    CHECK_STR_HAS(sn_ctx_message(f.ctx), "threads");
+    o.threads = 1;
+    if (CHECK_EQ_INT(sn_session_create(f.g, f.store, &o, &s), SN_OK))
+      CHECK_EQ_INT(sn_session_get_stats(s).threads, 1);
+    sn_session_destroy(s);
+    fixture_end(&f);
+  }
+}
+
 TEST(one_plan_serves_all_sizes) {
   static const int sizes[] = {3, 8, 1, 8, 3, 1};
   fixture f;

@@ -55,6 +55,19 @@ static bool sums(int op) {
   return false;
 }
 
+/* Results are rounded, and never copied from an argument: a last bit of them may differ. */
+static bool rounds(int op) {
+  static const int ops[] = {
+      OP_add,   OP_sub,  OP_mul,     OP_div,  OP_affine,   OP_sqr, OP_sqrt, OP_rsqrt,
+      OP_recip, OP_exp,  OP_exp2,    OP_log,  OP_log2,     OP_sin, OP_cos,  OP_expm1,
+      OP_log1p, OP_tanh, OP_sigmoid, OP_silu, OP_softplus, OP_erf, OP_gelu, OP_gelu_tanh,
+      OP_mish,  OP_pow,  OP_powf,    OP_tan,  OP_atan,     OP_elu, OP_atan2};
+  for (size_t i = 0; i < COUNT_OF(ops); i++)
+    if (ops[i] == op)
+      return true;
+  return false;
+}
+
 static void fill_leaf(const sn_graph *g, const plan_numbers *n, const node *leaf, ref_tensor *t) {
   const char *name = leaf->op == OP_constant ? "" : graph_leaf_name(g, leaf);
   for (int64_t k = 0; k < t->count; k++)
@@ -77,6 +90,16 @@ static bool move_inputs(oracle_run *r, uint32_t node_index, ref_tensor *in, int 
       in[i].data[k] *= 1 + 0x1p-22 * case_weight(name, k);
   }
   return true;
+}
+
+/* Up or down by half a last bit. */
+static void move_results(uint32_t node_index, ref_tensor *out, int n) {
+  for (int i = 0; i < n; i++) {
+    char name[32];
+    snprintf(name, sizeof name, "bit%u.%d", node_index, i);
+    for (int64_t k = 0; dtype_is_float(out[i].dtype) && k < out[i].count; k++)
+      out[i].data[k] *= case_weight(name, k) < 0 ? 1 - 0x1p-24 : 1 + 0x1p-24;
+  }
 }
 
 static bool is_convolution(int op) {
@@ -110,6 +133,8 @@ static sn_status run_node(oracle_run *r, uint32_t i) {
       return SN_ERR_NO_MEMORY;
   }
   sn_status status = ref_node(g, r->m.bindings, r->m.mode, n, in, &r->m.tensors[n->first]);
+  if (r->noisy && rounds(n->op))
+    move_results(i, &r->m.tensors[n->first], n->n_out);
   arena_clear(&r->scratch);
   return status;
 }

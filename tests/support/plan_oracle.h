@@ -1,13 +1,15 @@
-/* What a plan must compute: outputs and new states of a graph by the reference interpreter, and how far a result may be off.
+/* What a plan must compute: outputs and new states of a graph by the reference interpreter, and how far a result
+ * may be off.
  *
  * Integers and bools must be equal. A float may differ by
  *   tolerance * (largest magnitude in its tensor) + 8 * (rounding noise of its tensor).
- * The noise is what the reference shows of it: how far runs in f32 and in f64 are apart, and a run in f64 where all that is summed is
- * first moved by a random 2^-22 of itself, since f32 sums in another order do that; each on the graph and on its lowered form,
- * the largest counts. Where the noise is above a thousandth of the largest magnitude, the tensor says nothing and is passed over
- * (and counted). NaN must meet NaN and infinities each other, unless runs of the reference themselves disagree there.
- * And padding: the reference leaves out what meets it, a device multiplies by 0. So where a convolution of the graph has an infinity or
- * NaN among its arguments, more may be NaN than the reference says.
+ * The noise is what the reference shows of it: how far runs in f32 and in f64 are apart, and a run in f64 where all
+ * that is summed is first moved by a random 2^-22 of itself and all that is rounded by half a last bit; each on the
+ * graph and on its lowered form, the largest counts. Where the noise is above a thousandth of the largest
+ * magnitude, the tensor says nothing and is passed over (and counted). NaN must meet NaN and infinities each other,
+ * unless runs of the reference themselves disagree there. And padding: the reference leaves out what meets it, a
+ * device multiplies by 0. So where a convolution of the graph has an infinity or NaN among its arguments, more may
+ * be NaN than the reference says.
  */
 #ifndef SINEW_TESTS_SUPPORT_PLAN_ORACLE_H
 #define SINEW_TESTS_SUPPORT_PLAN_ORACLE_H
@@ -40,8 +42,8 @@ typedef struct plan_oracle {
   oracle_tensor *tensors;
 } plan_oracle;
 
-/* The status is the reference's own: a graph may fail at these numbers. lowered may be NULL. plan_oracle_end must be called
- * whatever comes back. */
+/* The status is the reference's own: a graph may fail at these numbers. lowered may be NULL. plan_oracle_end must
+ * be called whatever comes back. */
 sn_status plan_oracle_run(plan_oracle *o, const sn_graph *g, const sn_graph *lowered,
                           const plan_numbers *n);
 void plan_oracle_end(plan_oracle *o);

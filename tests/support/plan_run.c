@@ -30,10 +30,16 @@ static sn_status by_hand(plan_run *r) {
   return plan_barriers(r->c.program, r->ctx);
 }
 
+/* "cpu", or what the environment's SINEW_TEST_DEVICE names. */
+static const device *device_used(void) {
+  const char *name = getenv("SINEW_TEST_DEVICE");
+  return device_find(name ? name : "cpu");
+}
+
 static sn_status start(plan_run *r, bool proved) {
-  const device *d = device_find(r->ctx, "cpu");
+  const device *d = device_used();
   if (!d)
-    return SN_ERR_NOT_FOUND;
+    return diag_fail(r->ctx, SN_ERR_NOT_FOUND, "SINEW_TEST_DEVICE: no such device compiles");
   SN_TRY(proved ? compile_graph(r->g, &r->options, &r->c) : by_hand(r));
   return d->lower(d, r->ctx, r->c.program, &(device_options){.threads = 1}, &r->lowered);
 }
@@ -47,7 +53,7 @@ sn_status plan_run_start(plan_run *r, const sn_graph *g, const compile_options *
 
 void plan_run_end(plan_run *r) {
   if (r->lowered)
-    device_find(r->ctx, "cpu")->destroy(r->lowered);
+    device_used()->destroy(r->lowered);
   compile_destroy(&r->c);
 }
 
@@ -154,7 +160,7 @@ sn_status plan_run_once(plan_run *r, const plan_numbers *n, plan_results *res) {
                     .outputs = res->outputs,
                     .states = res->states,
                     .prepare = !r->prepared};
-  sn_status status = device_find(r->ctx, "cpu")->run(r->lowered, &run);
+  sn_status status = device_used()->run(r->lowered, &run);
   r->prepared = r->prepared || status == SN_OK;
   sn_status buffers = check_buffers(r, n, res, status != SN_OK);
   return buffers != SN_OK ? buffers : status;

@@ -1,4 +1,5 @@
-/* Runs graphs through the whole pipeline (compile, the cpu device) and compares them with the reference interpreter.
+/* Runs graphs through the whole pipeline (compile, the cpu device) and compares them with the reference
+ * interpreter.
  *
  *   plan_run r;
  *   if (plan_run_start(&r, graph, &options) == SN_OK &&       // once
@@ -6,7 +7,8 @@
  *     FAIL("%s", why);
  *   plan_run_end(&r);
  *
- * Buffers of the host are as large as the bound sizes say, with guards behind them; results are full of NaN before a run.
+ * Buffers of the host are as large as the bound sizes say, with guards behind them; results are full of NaN before
+ * a run.
  *
  * What counts as equal: plan_oracle.h.
  */
@@ -54,16 +56,17 @@ typedef enum plan_verdict {
 
 sn_status plan_run_start(plan_run *r, const sn_graph *g, const compile_options *options);
 void plan_run_end(plan_run *r);
-/* One run; results are there until plan_results_end, which must be called whatever comes back. Fails with SN_ERR_INTERNAL
- * when a guard was overwritten, an input changed, or a failed run changed a state. */
+/* One run; results are there until plan_results_end, which must be called whatever comes back. Fails with
+ * SN_ERR_INTERNAL when a guard was overwritten, an input changed, or a failed run changed a state. */
 sn_status plan_run_once(plan_run *r, const plan_numbers *n, plan_results *out);
 void plan_results_end(plan_results *r);
-/* Two runs, the second on what the first left in the arena and without preparing: they must agree to the last bit; and with
- * the reference, as said above. */
+/* Two runs, the second on what the first left in the arena and without preparing: they must agree to the last bit;
+ * and with the reference, as said above. */
 plan_verdict plan_run_compare(plan_run *r, const plan_numbers *n, char *why, size_t size);
 
-/* Compiles with and without fusion, with and without the optimiser, as `modes` says (bits: 1 no_fusion, 2 no_opt; each mode
- * counts as 1 << bits), and compares at these numbers. `why` begins with the mode; tally, which may be NULL, is added to. */
+/* Compiles with and without fusion, with and without the optimiser, as `modes` says (bits: 1 no_fusion, 2 no_opt;
+ * each mode counts as 1 << bits), and compares at these numbers. `why` begins with the mode; tally, which may be
+ * NULL, is added to. */
 enum { PLAN_FUSED = 1, PLAN_UNFUSED = 2, PLAN_PLAIN_FUSED = 4, PLAN_PLAIN_UNFUSED = 8 };
 plan_verdict plan_check(const sn_graph *g, int modes, const plan_numbers *n, int n_numbers,
                         plan_tally *tally, char *why, size_t size);

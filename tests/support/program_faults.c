@@ -1,20 +1,7 @@
 /* See program_faults.h. A kind is a function that looks at one place of the program and either leaves it or changes it; places are
  * steps, values, or instructions. Changes that would mean the same (a stride along an axis of size 1, arguments that are one
  * register) are no opportunities. */
-#include "support/program_faults.h"
-
-/* One instruction and where it stands. */
-typedef struct spot {
-  program *p;
-  int step;
-  part *of;
-  const region *code;
-  instr *i;
-  int at;
-  bool operand;
-  const sn_dim *extents;
-  int n_axes;
-} spot;
+#include "support/program_fault_kind.h"
 
 static void keep(fault_undo *u, const void *at, size_t size) {
   if (u->n == FAULT_CHANGES || size > FAULT_BYTES)
@@ -23,16 +10,10 @@ static void keep(fault_undo *u, const void *at, size_t size) {
   u->changes[u->n].size = size;
   memcpy(u->changes[u->n++].old, at, size);
 }
-static void change(fault_undo *u, const void *at, const void *to, size_t size) {
+void program_fault_change(fault_undo *u, const void *at, const void *to, size_t size) {
   keep(u, at, size);
   memcpy((void *)(uintptr_t)at, to, size);
 }
-#define CHANGE(u, place, to)               \
-  do {                                     \
-    __typeof__(place) to_ = (to);          \
-    change(u, &(place), &to_, sizeof to_); \
-  } while (0)
-
 void program_fault_restore(fault_undo *u) {
   while (u->n > 0) {
     u->n--;
@@ -74,14 +55,14 @@ static bool reads(const step *s, uint32_t value, bool store) {
 
 /* --- kinds on instructions; true when the fault was planted --- */
 
-static bool wrong_alu(spot *s, fault_undo *u) {
+static bool wrong_alu(fault_spot *s, fault_undo *u) {
   if (s->i->op != REGION_ALU || (s->i->code != ALU_add && s->i->code != ALU_mul))
     return false;
   CHANGE(u, s->i->code, (uint8_t)(s->i->code == ALU_add ? ALU_mul : ALU_add));
   return true;
 }
 
-static bool swapped_arguments(spot *s, fault_undo *u) {
+static bool swapped_arguments(fault_spot *s, fault_undo *u) {
   if (s->i->op != REGION_ALU || (s->i->code != ALU_sub && s->i->code != ALU_div) ||
       s->i->a == s->i->b)
     return false;
@@ -91,14 +72,14 @@ static bool swapped_arguments(spot *s, fault_undo *u) {
   return true;
 }
 
-static bool wrong_number(spot *s, fault_undo *u) {
+static bool wrong_number(fault_spot *s, fault_undo *u) {
   if (s->i->op != REGION_NUMBER)
     return false;
   CHANGE(u, s->i->x, s->i->x + 1);
   return true;
 }
 
-static bool wrong_register(spot *s, fault_undo *u) {
+static bool wrong_register(fault_spot *s, fault_undo *u) {
   if (s->i->op != REGION_ALU || s->i->a == 0 || s->i->b == s->i->a - 1 ||
       s->code->code[s->i->a - 1].phase != s->i->phase ||
       s->code->code[s->i->a - 1].op == REGION_STORE)
@@ -108,7 +89,7 @@ static bool wrong_register(spot *s, fault_undo *u) {
 }
 
 /* The first term along an axis with more than one point. */
-static const term *moving_term(const spot *s) {
+static const term *moving_term(const fault_spot *s) {
   for (int k = 0; k < s->i->at.n_terms; k++) {
     const term *t = &s->i->at.terms[k];
     if (t->axis != TERM_REG && t->axis < s->n_axes && most(s->p, s->extents[t->axis]) > 1)
@@ -117,7 +98,7 @@ static const term *moving_term(const spot *s) {
   return NULL;
 }
 
-static bool wrong_load_stride(spot *s, fault_undo *u) {
+static bool wrong_load_stride(fault_spot *s, fault_undo *u) {
   const term *t = s->i->op == REGION_LOAD ? moving_term(s) : NULL;
   if (!t || !dim_is_number(t->stride))
     return false;
@@ -125,7 +106,7 @@ static bool wrong_load_stride(spot *s, fault_undo *u) {
   return true;
 }
 
-static bool wrong_store_stride(spot *s, fault_undo *u) {
+static bool wrong_store_stride(fault_spot *s, fault_undo *u) {
   const term *t = s->i->op == REGION_STORE ? moving_term(s) : NULL;
   if (!t || !dim_is_number(t->stride))
     return false;
@@ -133,7 +114,7 @@ static bool wrong_store_stride(spot *s, fault_undo *u) {
   return true;
 }
 
-static bool stored_twice(spot *s, fault_undo *u) {
+static bool stored_twice(fault_spot *s, fault_undo *u) {
   const term *t = s->i->op == REGION_STORE ? moving_term(s) : NULL;
   if (!t)
     return false;
@@ -141,14 +122,14 @@ static bool stored_twice(spot *s, fault_undo *u) {
   return true;
 }
 
-static bool wrong_base(spot *s, fault_undo *u) {
+static bool wrong_base(fault_spot *s, fault_undo *u) {
   if (s->i->op != REGION_LOAD || !dim_is_number(s->i->at.base) || s->i->at.n_checks)
     return false;
   CHANGE(u, s->i->at.base, s->i->at.base + 1);
   return true;
 }
 
-static bool wrong_div(spot *s, fault_undo *u) {
+static bool wrong_div(fault_spot *s, fault_undo *u) {
   const term *t = s->i->op == REGION_LOAD ? moving_term(s) : NULL;
   if (!t || !dim_is_number(t->div))
     return false;
@@ -156,7 +137,7 @@ static bool wrong_div(spot *s, fault_undo *u) {
   return true;
 }
 
-static bool wrong_mod(spot *s, fault_undo *u) {
+static bool wrong_mod(fault_spot *s, fault_undo *u) {
   const term *t = s->i->op == REGION_LOAD ? moving_term(s) : NULL;
   if (!t)
     return false;
@@ -164,7 +145,7 @@ static bool wrong_mod(spot *s, fault_undo *u) {
   return true;
 }
 
-static bool dropped_check(spot *s, fault_undo *u) {
+static bool dropped_check(fault_spot *s, fault_undo *u) {
   if (s->i->op != REGION_LOAD || !s->i->at.n_checks)
     return false;
   for (int k = 0; k < s->i->at.n_terms; k++) /* clamped anyway, and perhaps not used */
@@ -174,7 +155,7 @@ static bool dropped_check(spot *s, fault_undo *u) {
   return true;
 }
 
-static bool wrong_reduce(spot *s, fault_undo *u) {
+static bool wrong_reduce(fault_spot *s, fault_undo *u) {
   if (s->i->op != REGION_REDUCE)
     return false;
   CHANGE(u, s->i->code, (uint8_t)(s->i->code == REDUCE_MAX ? REDUCE_MIN : REDUCE_MAX));
@@ -182,7 +163,7 @@ static bool wrong_reduce(spot *s, fault_undo *u) {
 }
 
 /* Loads of rows read as if rows and points were exchanged. */
-static bool wrong_axis(spot *s, fault_undo *u) {
+static bool wrong_axis(fault_spot *s, fault_undo *u) {
   if (s->i->op != REGION_LOAD || s->operand || s->i->at.n_terms < 2)
     return false;
   const term *a = &s->i->at.terms[0], *b = &s->i->at.terms[1];
@@ -195,7 +176,7 @@ static bool wrong_axis(spot *s, fault_undo *u) {
   return true;
 }
 
-static bool wrong_phase(spot *s, fault_undo *u) {
+static bool wrong_phase(fault_spot *s, fault_undo *u) {
   if (s->p->steps[s->step].kind != STEP_ROW || s->i->op != REGION_ALU || s->i->row ||
       s->i->phase == 0)
     return false;
@@ -203,7 +184,7 @@ static bool wrong_phase(spot *s, fault_undo *u) {
   return true;
 }
 
-static bool wrong_store(spot *s, fault_undo *u) {
+static bool wrong_store(fault_spot *s, fault_undo *u) {
   if (s->i->op != REGION_STORE || s->i->a == 0 || s->code->code[s->i->a - 1].op == REGION_STORE ||
       s->code->code[s->i->a].code == ALU_cast)
     return false;
@@ -211,7 +192,7 @@ static bool wrong_store(spot *s, fault_undo *u) {
   return true;
 }
 
-static bool dropped_store(spot *s, fault_undo *u) {
+static bool dropped_store(fault_spot *s, fault_undo *u) {
   if (s->i->op != REGION_STORE)
     return false;
   CHANGE(u, s->i->op, (uint8_t)REGION_ALU);
@@ -219,7 +200,7 @@ static bool dropped_store(spot *s, fault_undo *u) {
   return true;
 }
 
-static bool other_value(spot *s, fault_undo *u) {
+static bool other_value(fault_spot *s, fault_undo *u) {
   if (s->i->op != REGION_LOAD)
     return false;
   const program_value *is = &s->p->values[s->i->at.value];
@@ -232,7 +213,7 @@ static bool other_value(spot *s, fault_undo *u) {
   return false;
 }
 
-static bool dropped_require(spot *s, fault_undo *u) {
+static bool dropped_require(fault_spot *s, fault_undo *u) {
   if (s->i->op != REGION_REQUIRE)
     return false;
   CHANGE(u, s->i->op, (uint8_t)REGION_ALU);
@@ -240,14 +221,14 @@ static bool dropped_require(spot *s, fault_undo *u) {
   return true;
 }
 
-static bool wrong_require(spot *s, fault_undo *u) {
+static bool wrong_require(fault_spot *s, fault_undo *u) {
   if (s->i->op != REGION_ALU || s->i->code != ALU_ge || s->i->dtype != SN_BOOL)
     return false;
   CHANGE(u, s->i->code, (uint8_t)ALU_gt);
   return true;
 }
 
-static bool narrow_arithmetic(spot *s, fault_undo *u) {
+static bool narrow_arithmetic(fault_spot *s, fault_undo *u) {
   if (s->i->op != REGION_ALU || s->i->dtype != SN_F32 || s->i->code == ALU_cast ||
       s->i->code == ALU_select)
     return false;
@@ -255,7 +236,7 @@ static bool narrow_arithmetic(spot *s, fault_undo *u) {
   return true;
 }
 
-static bool matmul_over_operand(spot *s, fault_undo *u) {
+static bool matmul_over_operand(fault_spot *s, fault_undo *u) {
   const step *st = &s->p->steps[s->step];
   if (st->kind != STEP_MATMUL || s->operand || s->i->op != REGION_STORE)
     return false;
@@ -273,7 +254,7 @@ static bool matmul_over_operand(spot *s, fault_undo *u) {
 }
 
 /* In place of what is read through another map. */
-static bool other_map_in_place(spot *s, fault_undo *u) {
+static bool other_map_in_place(fault_spot *s, fault_undo *u) {
   if (s->i->op != REGION_STORE || s->operand || s->i->at.n_terms < 1)
     return false;
   program_value *to = &s->p->values[s->i->at.value];
@@ -528,32 +509,24 @@ static bool small_arena(program *p, int n, fault_undo *u) {
 static bool dropped_requirement(program *p, int n, fault_undo *u) {
   if (n || !p->n_requirements)
     return false;
-  CHANGE(u, p->n_requirements, p->n_requirements - 1);
+  CHANGE(u, p->n_requirements, 0); /* one alone may follow from the others */
   return true;
 }
 
 /* --- the table --- */
 
-#define MEANING "stores to element", "reads element", "reads elements", "sizes", "another kind"
+#define MEANING "stores to element", "reads element", "reads elements", "sizes", "another dtype"
 #define COVER \
   "of which stores write", "more than once", "of a slice", "do not fit", "writes element", "digits"
 #define READS "is read before", "stores are done", "overwritten", "does not last"
 #define RACES "without a barrier", "in place of", "begins a section"
 
-typedef struct fault_kind {
-  const char *name;
-  bool (*on_instr)(spot *s, fault_undo *u);
-  bool (*on_step)(program *p, int s, fault_undo *u);
-  bool (*on_value)(program *p, int v, fault_undo *u);
-  bool (*on_program)(program *p, int n, fault_undo *u);
-  const char *words[24];
-} fault_kind;
-
 static const fault_kind kinds[] = {
     {"wrong alu", wrong_alu, .words = {MEANING, "no step checks"}},
     {"swapped arguments", swapped_arguments, .words = {MEANING, "no step checks"}},
     {"wrong number", wrong_number, .words = {MEANING, "no step checks"}},
-    {"wrong register", wrong_register, .words = {MEANING, "no step checks", "register"}},
+    {"wrong register", wrong_register,
+     .words = {MEANING, "no step checks", "register", "nothing reads"}},
     {"wrong stride of a load", wrong_load_stride,
      .words = {MEANING, "in place of", "no step checks"}},
     {"wrong stride of a store", wrong_store_stride,
@@ -566,14 +539,14 @@ static const fault_kind kinds[] = {
     {"wrong reduction", wrong_reduce, .words = {MEANING}},
     {"rows and points exchanged", wrong_axis, .words = {MEANING, "in place of", "names an axis"}},
     {"wrong phase", wrong_phase, .words = {"phase", "register"}},
-    {"wrong register stored", wrong_store, .words = {MEANING, "register"}},
+    {"wrong register stored", wrong_store, .words = {MEANING, "register", "nothing reads"}},
     {"dropped store", dropped_store,
      .words = {READS, COVER, "not written", "no step commits", "is said to last",
                "what stands in its home"}},
     {"another value loaded", other_value,
-     .words = {MEANING, READS, "is said to last", RACES, "another kind", "prepare",
+     .words = {MEANING, READS, "is said to last", RACES, "another dtype", "prepare",
                "no step checks"}},
-    {"dropped require", dropped_require, .words = {"no step checks"}},
+    {"dropped require", dropped_require, .words = {"no step checks", "for nothing"}},
     {"wrong require", wrong_require, .words = {"no step checks", MEANING}},
     {"narrow arithmetic", narrow_arithmetic, .words = {MEANING, "no step checks"}},
     {"matmul over its operand", matmul_over_operand,
@@ -590,7 +563,8 @@ static const fault_kind kinds[] = {
      .words = {"is not where", "reads elements", "scatter"}},
     {"core's result", .on_step = core_result, .words = {COVER, "other sizes"}},
     {"overlap", .on_value = overlapping, .words = {READS, RACES}},
-    {"in place too early", .on_value = in_place_too_early, .words = {READS, RACES}},
+    {"in place too early", .on_value = in_place_too_early,
+     .words = {READS, RACES, "outside its arena"}},
     {"misaligned", .on_value = misaligned, .words = {"aligned", "stands elsewhere"}},
     {"outside", .on_value = outside, .words = {"outside its arena", "stands elsewhere"}},
     {"too little room", .on_value = too_little_room, .words = {"has room for"}},
@@ -598,7 +572,7 @@ static const fault_kind kinds[] = {
     {"input written", .on_value = input_written,
      .words = {"is written by", "what stands in its home"}},
     {"wrong source", .on_value = wrong_source,
-     .words = {MEANING, "elements of", "is not", "makes results of"}},
+     .words = {MEANING, "another type", "is not", "makes results of"}},
     {"prepared in the arena", .on_value = prepared_in_arena, .words = {READS, RACES}},
     {"double commit", .on_value = double_commit,
      .words = {"is committed to", "stands in its home"}},
@@ -610,12 +584,16 @@ static const fault_kind kinds[] = {
     {"unmarked prepare", .on_program = unmarked_prepare, .words = {"not marked"}},
     {"small arena", .on_program = small_arena, .words = {"outside its arena"}},
     {"dropped requirement", .on_program = dropped_requirement,
-     .words = {"nothing refuses", "elements"}},
+     .words = {"nothing refuses", "elements", "has an axis"}},
 };
 
-int program_fault_kinds(void) { return (int)COUNT_OF(kinds); }
-const char *program_fault_name(int kind) { return kinds[kind].name; }
-const char *const *program_fault_words(int kind) { return kinds[kind].words; }
+static const fault_kind *kind_at(int kind) {
+  int own = (int)COUNT_OF(kinds);
+  return kind < own ? &kinds[kind] : &hostile_kinds[kind - own];
+}
+int program_fault_kinds(void) { return (int)COUNT_OF(kinds) + hostile_kind_count; }
+const char *program_fault_name(int kind) { return kind_at(kind)->name; }
+const char *const *program_fault_words(int kind) { return kind_at(kind)->words; }
 
 /* --- walking to the n-th opportunity --- */
 
@@ -663,7 +641,7 @@ static bool required_twice(const program *p, const region *r) {
   return false;
 }
 
-static bool in_region(search *w, spot s, const region *r) {
+static bool in_region(search *w, fault_spot s, const region *r) {
   s.code = r;
   if (requires_something(r) && required_twice(s.p, r))
     return false;
@@ -675,7 +653,7 @@ static bool in_region(search *w, spot s, const region *r) {
   return false;
 }
 
-static bool in_part(search *w, spot s) {
+static bool in_part(search *w, fault_spot s) {
   const step *st = &s.p->steps[s.step];
   if (st->kind > STEP_MATMUL)
     return false;
@@ -697,7 +675,7 @@ static bool in_part(search *w, spot s) {
 }
 
 bool program_fault_plant(program *p, int kind, int n, fault_undo *undo) {
-  search w = {&kinds[kind], n, undo};
+  search w = {kind_at(kind), n, undo};
   undo->n = 0;
   if (w.kind->on_program)
     return w.kind->on_program(p, n, undo);
@@ -705,7 +683,8 @@ bool program_fault_plant(program *p, int kind, int n, fault_undo *undo) {
     if (w.kind->on_step && settle(&w, w.kind->on_step(p, s, undo)))
       return true;
     for (int k = 0; w.kind->on_instr && k < p->steps[s].n_parts; k++)
-      if (in_part(&w, (spot){.p = p, .step = s, .of = (part *)(uintptr_t)&p->steps[s].parts[k]}))
+      if (in_part(&w,
+                  (fault_spot){.p = p, .step = s, .of = (part *)(uintptr_t)&p->steps[s].parts[k]}))
         return true;
   }
   for (uint32_t v = 1; w.kind->on_value && v < p->n_values; v++)

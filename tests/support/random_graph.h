@@ -1,10 +1,11 @@
 /* Random graphs: ops drawn from the table with their cases, and the simple ops that rules are about, on values
- * drawn from those made so far; inputs and states, some of them assigned, a symbolic size, gradients in every third. A graph that fails
- * a check can be shrunk to a small text.
+ * drawn from those made so far; inputs and states, some of them assigned, a symbolic size, gradients in every
+ * third. A graph that fails a check can be shrunk to a small text.
  *
- * Wide ones (random_graph_wide.c) have more of what plans are about: two symbols in expressions, f16 and bf16, sizes of 0
- * and 1 and odd ones, broadcasts, attention and norms on symbolic sizes, caches in states, random ops whose key is a state, ops that jump
- * (on leaves only, so that no rounding decides), recomputation, gradients in every second.
+ * Wide ones (random_graph_wide.c) have more of what plans are about: two symbols in expressions, f16 and bf16,
+ * sizes of 0 and 1 and odd ones, broadcasts, attention and norms on symbolic sizes, caches in states, random ops
+ * whose key is a state, ops that jump (on leaves only, so that no rounding decides), recomputation, gradients in
+ * every second.
  *
  *   random_graph r;
  *   if (random_graph_make(&r, ctx, seed, 20) == SN_OK && !holds(r.g))

@@ -1,5 +1,5 @@
-/* The ops that make a random graph a wide one: see random_graph.h. Each function adds a few nodes that always fit together,
- * because a builder's error would spoil the graph. */
+/* The ops that make a random graph a wide one: see random_graph.h. Each function adds a few nodes that always fit
+ * together, because a builder's error would spoil the graph. */
 #include "support/random_graph.h"
 
 #include "ir/dim.h"

@@ -474,3 +474,54 @@ TEST(refuses_a_loss_that_is_no_scalar) {
   CHECK_STR_HAS(sn_ctx_message(f.ctx), "the loss must be an f32 scalar");
   fixture_end(&f);
 }
+
+/* --- options of its sessions --- */
+
+static void count_span(void *user, const sn_span *span) {
+  (void)span;
+  ++*(int *)user;
+}
+
+TEST(session_options_are_passed_on) {
+  lesson l;
+  int spans = 0;
+  float loss;
+  sn_session_options session = {.span = count_span, .span_user = &spans};
+  sn_trainer_options o = plain;
+  o.session = &session;
+  o.accumulate = 2;
+  REQUIRE(start(&l, 4, &o, NULL));
+  session = (sn_session_options){.device = "abacus"}; /* no longer of any interest */
+  CHECK_EQ_INT(step(&l, 0, 1, &loss), SN_OK);
+  int first = spans;
+  CHECK_EQ_INT(step(&l, 4, 1, &loss), SN_OK);
+  CHECK(first > 0 && spans > 2 * first); /* the second step had an update too */
+  end(&l);
+}
+
+TEST(session_options_are_checked) {
+  static const struct {
+    sn_session_options session;
+    const char *device;
+    sn_status status;
+    const char *part;
+  } rows[] = {{{.threads = -2}, NULL, SN_ERR_INVALID, "threads"},
+              {{.finite_output = "loss"}, NULL, SN_ERR_INVALID, "finite_output"},
+              {{.plan_cache = "/no/such"}, NULL, SN_ERR_NOT_FOUND, "/no/such"},
+              {{.device = "abacus"}, NULL, SN_ERR_NOT_FOUND, "abacus"},
+              {{.device = "abacus"}, "auto", SN_OK, ""}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    fixture f;
+    sn_trainer *t;
+    sn_trainer_options o = plain;
+    o.session = &rows[i].session;
+    o.device = rows[i].device;
+    REQUIRE(fixture_start(&f));
+    sn_param w = {.state = sn_state(f.g, "w", SN_F32, SN_SHAPE(WIDTH), SN_INIT_NORMAL, 1)};
+    sn_value loss = sn_mean(f.g, sn_sqr(f.g, w.state), SN_ALL_AXES, false);
+    CHECK_EQ_INT(sn_trainer_create(f.g, loss, &w, 1, f.store, &o, &t), rows[i].status);
+    CHECK_STR_HAS(sn_ctx_message(f.ctx), rows[i].part);
+    sn_trainer_destroy(t);
+    fixture_end(&f);
+  }
+}

@@ -38,7 +38,7 @@ static sn_status block_create(sn_ctx *ctx, const char *what, size_t bytes, block
   size_t size;
   if (!size_add_fits(bytes, PROGRAM_ALIGN, &size))
     return diag_fail(ctx, SN_ERR_NO_MEMORY, "%s: its size does not fit in memory", what);
-  void *raw = mem_alloc(ctx, size);
+  void *raw = mem_resize(ctx, NULL, 0, size); /* not zeroed: all is written before it is read */
   if (!raw)
     return diag_within(ctx, SN_ERR_NO_MEMORY, "%s", what);
   uintptr_t address = (uintptr_t)raw;

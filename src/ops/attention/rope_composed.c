@@ -45,6 +45,8 @@ static sn_value build_frequencies(sn_graph *g, const attrs_rope *a, sn_value pos
 static sn_value widened(sn_graph *g, sn_value v, int64_t width, double fill) {
   sn_shape shape = sn_value_type(g, v).shape;
   sn_ints before = {.n = shape.rank}, after = {.n = shape.rank};
+  if (!shape.rank) /* invalid */
+    return v;
   after.v[shape.rank - 1] = width - shape.dim[shape.rank - 1];
   return after.v[shape.rank - 1] ? sn_pad(g, v, before, after, SN_PAD_CONSTANT, fill) : v;
 }
@@ -67,6 +69,8 @@ static sn_value build_table(build_ctx *c, sn_value of_pairs, bool signs, int64_t
   const attrs_rope *a = ATTRS(rope);
   sn_graph *g = c->graph;
   sn_shape flat = build_shape(c, of_pairs), two = SN_SHAPE(1, 2);
+  if (!flat.rank) /* invalid */
+    return of_pairs;
   flat.dim[flat.rank - 1] = a->dims;
   sn_shape pairs = apart(g, a, flat), once = pairs;
   int of_two = a->layout == SN_ROPE_HALF ? pairs.rank - 2 : pairs.rank - 1;
@@ -106,6 +110,8 @@ static sn_value build_partners(build_ctx *c, sn_value x) {
   const attrs_rope *a = ATTRS(rope);
   sn_graph *g = c->graph;
   sn_shape shape = build_shape(c, x);
+  if (!shape.rank) /* invalid */
+    return x;
   int64_t width = shape.dim[shape.rank - 1];
   shape.dim[shape.rank - 1] = a->dims;
   if (a->dims < width)

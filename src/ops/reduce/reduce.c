@@ -118,7 +118,7 @@ sn_status ref_nonempty(ref_ctx *c, const sn_ints *axes) {
 static void choose_axes(sn_shape shape, sn_ints axes, bool *chosen) {
   for (int d = 0; d < shape.rank; d++)
     chosen[d] = axes.n == 0;
-  for (int i = 0; i < axes.n; i++)
+  for (int i = 0; i < axes.n && shape.rank; i++) /* an invalid value has no axes */
     chosen[resolve_axis(axes.v[i], shape.rank)] = true;
 }
 
