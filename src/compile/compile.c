@@ -67,9 +67,14 @@ static sn_status place(run *r) {
   return plan_barriers(r->out->program, r->ctx);
 }
 
+static sn_status prove(run *r) {
+  SN_TRY(plan_verify(r->out->program, r->out->lowered));
+  return plan_verify_watched(r->out->program, r->ctx, r->options->watched);
+}
+
 /* A program of the cache that is not the graph's is made anew. */
 static sn_status verify(run *r) {
-  sn_status status = plan_verify(r->out->program, r->out->lowered);
+  sn_status status = prove(r);
   if (status == SN_OK || !r->out->report.from_cache || status == SN_ERR_NO_MEMORY)
     return status;
   program_destroy(r->out->program);
@@ -78,7 +83,7 @@ static sn_status verify(run *r) {
   SN_TRY(fuse(r));
   SN_TRY(order(r));
   SN_TRY(place(r));
-  return plan_verify(r->out->program, r->out->lowered);
+  return prove(r);
 }
 
 /* A plan that cannot be kept is still good; without memory nothing goes on. */

@@ -28,6 +28,8 @@ sn_status plan_place(program *p, sn_ctx *ctx) SN_MUST_USE;
 sn_status plan_barriers(program *p, sn_ctx *ctx) SN_MUST_USE;
 /* SN_ERR_INTERNAL with a message that names step, value and what is wrong. */
 sn_status plan_verify(const program *p, sn_graph *lowered) SN_MUST_USE;
+/* Whether the output is whole before `commit` begins, so that it can be looked at first; name NULL: nothing to look at. */
+sn_status plan_verify_watched(const program *p, sn_ctx *ctx, const char *name) SN_MUST_USE;
 
 /* Whether an op is a contraction (matmul, conv and its gradients) or has a core archetype. */
 bool plan_is_contraction(int op);
