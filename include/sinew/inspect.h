@@ -22,6 +22,8 @@ typedef struct sn_inspect_options {
    * names. */
   const char *device;
   bool fast_math, no_optimizer, no_fusion;
+  /* As in sn_session_options: an output that is looked at before anything is committed, as trainers do with the loss. */
+  const char *finite_output;
 } sn_inspect_options;
 
 typedef struct sn_named_number {

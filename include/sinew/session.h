@@ -46,7 +46,8 @@ typedef struct sn_session_options {
   /* States that this store has are read from and committed to it instead: what belongs to one session,
    * such as its KV cache; may be NULL. */
   sn_store *local;
-  /* Called while a run goes on; it must not use the session or its stores. */
+  /* Called while a run goes on; it must not use the session or its stores. A run can be cancelled until it begins to commit: to
+   * its end, or with finite_output until that is known. */
   sn_progress progress;
   int threads; /* 0: as many as are good; not negative. The devices of this version use one */
   /* What the compiler may do. fast_math allows rewrites that are wrong for infinities, NaN and cancellation (x - x = 0,

@@ -69,7 +69,7 @@ static sn_status show(sn_ctx *ctx, const inspect_args *a, inspect_report *r) {
 }
 
 static sn_status inspect_graph(sn_ctx *ctx, const inspect_args *a, const sn_graph *g) {
-  sn_inspect_options o = {.device = a->device};
+  sn_inspect_options o = {.device = a->device, .finite_output = a->train ? "loss" : NULL};
   sn_inspection *i;
   SN_TRY(sn_inspect(g, &o, &i));
   if (a->device && strcmp(a->device, "auto") != 0 && strcmp(a->device, i->device) != 0)

@@ -93,7 +93,8 @@ typedef struct fuse_group {
   int *reads; /* groups */
   int n_reads, cap_reads;
   int soonest; /* stage of its first reader */
-  bool takes_state, late, final;
+  int bundle;  /* of updates */
+  bool takes_state, late, final, needed_early;
   int section; /* of fuse_steps.h */
 } fuse_group;
 

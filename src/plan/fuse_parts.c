@@ -264,10 +264,16 @@ static sn_status add_after(assembly *a, draft *d, const fuse_group *g) {
   return SN_OK;
 }
 
+/* Steps that a group may become part of: those of its stage; updates: of their bundle, or the one that ends the run. */
+static int stage_of(const assembly *a, const fuse_group *g) {
+  if (!g->final)
+    return g->stage;
+  return a->lean ? STAGE_BUNDLES + g->bundle : STAGE_FINAL;
+}
+
 static sn_status step_from(assembly *a, int group) {
   fuse_group *g = a->f->groups[group];
-  draft made = {
-      .where = (section)g->section, .launches = 1, .stage = g->final ? STAGE_FINAL : g->stage};
+  draft made = {.where = (section)g->section, .launches = 1, .stage = stage_of(a, g)};
   part p;
   if (g->kind == GROUP_LOOP)
     SN_TRY(loop_from(a, g, &made, &p));
@@ -287,7 +293,8 @@ static sn_status step_from(assembly *a, int group) {
     if (!d->name)
       return SN_ERR_NO_MEMORY;
   }
-  d->anchor = g->anchor < d->anchor ? g->anchor : d->anchor;
+  uint32_t anchor = g->final && a->lean ? 0 : g->anchor; /* updates: as soon as they can be made */
+  d->anchor = anchor < d->anchor ? anchor : d->anchor;
   d->bytes += made.bytes;
   d->flops += flops_of(a->f, g);
   SN_TRY(add_after(a, d, g));

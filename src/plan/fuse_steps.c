@@ -215,6 +215,54 @@ static void find_late(assembly *a, fuse_group *g, uint32_t watched) {
   a->early = a->early || (g->late && must_be_early(g, watched));
 }
 
+/* What must be known before anything is committed, and all that it depends on. From the last group back. */
+static void find_needed_early(const fuse *f, fuse_group *g, uint32_t watched) {
+  g->needed_early = g->needed_early || must_be_early(g, watched);
+  for (int r = 0; g->needed_early && r < g->n_reads; r++)
+    f->groups[g->reads[r]]->needed_early = true;
+  for (int r = 0; g->needed_early && r < g->n_after; r++)
+    f->groups[fuse_root(f, g->after[r])]->needed_early = true;
+}
+
+static double bytes_made(const fuse *f, const fuse_group *g) {
+  double bytes = 0;
+  for (int k = 0; k < g->n_members; k++)
+    bytes += type_bytes(f->g, &f->g->values[g->members[k]].type);
+  return bytes;
+}
+
+/* Updates of neighbouring stages are one step: some dozens of steps in all, whatever the number of parameters. */
+static void bundle_updates(const fuse *f, fuse_group **order, int n) {
+  enum { BUNDLES = 32 };
+  double total = 0, seen = 0;
+  for (int k = 0; k < n; k++)
+    total += may_commit(f, order[k]) ? bytes_made(f, order[k]) : 0;
+  for (int k = 0; k < n; k++) {
+    if (!may_commit(f, order[k]))
+      continue;
+    order[k]->bundle = total > 0 ? (int)(BUNDLES * seen / total) : 0;
+    seen += bytes_made(f, order[k]);
+  }
+}
+
+/* Once the watched output is known nothing can stop a run. What follows may then be part of the commit, so that the update
+ * of a parameter stands right behind its gradient, whose memory is free again: a training step does not hold all gradients
+ * at once. Without a watched output a run can be cancelled up to its end, and updates come last. */
+static void find_lean(assembly *a, fuse_group **order, int n) {
+  uint32_t watched = watched_value(a->f);
+  bool updates = false;
+  for (int k = n - 1; k >= 0; k--) {
+    find_needed_early(a->f, order[k], watched);
+    updates = updates || may_commit(a->f, order[k]);
+  }
+  a->lean = watched && updates && !a->early;
+  if (!a->lean)
+    return;
+  for (int k = 0; k < n; k++)
+    order[k]->late = order[k]->late || !order[k]->needed_early;
+  bundle_updates(a->f, order, n);
+}
+
 /* Updates in place make what depends on them part of the commit; where that may not be, none is made in place. */
 static sn_status find_sections(assembly *a) {
   fuse *f = a->f;
@@ -224,11 +272,12 @@ static sn_status find_sections(assembly *a) {
   delay_sources(f, order, n);
   for (int k = 0; k < n; k++)
     find_late(a, order[k], watched_value(f));
+  find_lean(a, order, n);
   for (int k = 0; k < n; k++) {
     fuse_group *g = order[k];
     bool late = g->late && !a->early;
     g->takes_state = g->takes_state && !a->early;
-    g->final = !late && may_commit(f, g);
+    g->final = (!late || a->lean) && may_commit(f, g);
     bool ready = may_prepare(f, g);
     for (int r = 0; r < g->n_reads; r++)
       ready = ready && f->groups[g->reads[r]]->section == SECTION_PREPARE;

@@ -7,7 +7,7 @@
 typedef enum section { SECTION_PREPARE, SECTION_MAIN, SECTION_COMMIT } section;
 
 /* Stages of steps that nothing else joins, and of those that end a run. */
-enum { STAGE_ALONE = INT32_MIN, STAGE_FINAL = INT32_MAX };
+enum { STAGE_ALONE = INT32_MIN, STAGE_BUNDLES = 1 << 30, STAGE_FINAL = INT32_MAX };
 
 /* A step while it is put together. */
 typedef struct draft {
@@ -34,6 +34,7 @@ typedef struct assembly {
   draft **drafts;
   int n_drafts, cap_drafts;
   bool early;    /* no state is written in place before the end */
+  bool lean;     /* what a watched output does not need is part of the commit */
   int *taken_by; /* by value of the program: the draft that takes over its memory; -1 */
 } assembly;
 

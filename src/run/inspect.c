@@ -251,8 +251,10 @@ static sn_status fill(inspection *in, const sn_inspect_options *o) {
   if (!device_used) /* the reference compiles nothing: show what the first that does would run */
     device_used = device_at(0);
   in->view.device = device_used ? device_used->name : "";
-  compile_options c = {
-      .no_opt = o->no_optimizer, .fast_math = o->fast_math, .no_fusion = o->no_fusion};
+  compile_options c = {.no_opt = o->no_optimizer,
+                       .fast_math = o->fast_math,
+                       .no_fusion = o->no_fusion,
+                       .watched = o->finite_output};
   SN_TRY(compile_graph(in->given, &c, &in->compiled));
   SN_TRY(view_graph(in));
   SN_TRY(view_passes(in));
