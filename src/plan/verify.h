@@ -32,14 +32,17 @@ enum {
 /* --- expressions (verify_symbol.c) --- */
 
 /* What a register holds, as the hash of its expression; or a number that is known. Where the bool `guard` (a hash; 0: none) holds
- * it is `bare`: guards within what is guarded anyway make no difference. */
+ * it is `bare`: guards within what is guarded anyway make no difference. Where it does not hold it is `other`, if that is
+ * known: a choice within the other side of the same choice makes no difference either. */
 typedef struct sym {
   uint64_t hash;
   double number;
   bool known;
   bool bare_known; /* the number is that of `bare` */
   uint8_t dtype;   /* the narrowest that is known to hold it */
-  uint64_t guard, bare;
+  uint64_t guard, bare, other;
+  bool has_other, other_known;
+  double other_number;
 } sym;
 
 /* A linear index: a number, and the sum of terms of registers that are not known (0: none), as a hash and, the first of

@@ -70,6 +70,7 @@ static sn_status axis_digits(const verifier *v, int s, const use *u, int axis, i
     const term *next = NULL;
     for (int k = 0; k < a->n_terms && !next; k++)
       if (a->terms[k].axis == axis && verify_size(v, a->terms[k].stride) != 0 &&
+          verify_size(v, a->terms[k].mod) != 1 && /* such a term is always 0 */
           max_i64(1, verify_size(v, a->terms[k].div)) == below)
         next = &a->terms[k];
     if (!next)

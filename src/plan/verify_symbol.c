@@ -79,9 +79,14 @@ static sym bare_of(sym a) {
   return (sym){.hash = a.bare, .number = a.number, .known = a.bare_known, .dtype = a.dtype};
 }
 
+static sym other_of(sym a) {
+  return (sym){.hash = a.other, .number = a.other_number, .known = a.other_known, .dtype = a.dtype};
+}
+
 static sym guarded(sym is, uint64_t guard, sym bare) {
   if (is.known)
     return is;
+  is.has_other = false;
   is.guard = guard;
   is.bare = bare.hash;
   is.bare_known = bare.known;
@@ -285,20 +290,33 @@ static uint64_t guard_among(const sym *in, int n) {
   return 0;
 }
 
+static sym chosen(sym is, uint64_t guard, sym bare, sym other) {
+  is = guarded(is, guard, bare);
+  if (is.known)
+    return is;
+  is.has_other = true;
+  is.other = other.hash;
+  is.other_known = other.known;
+  is.other_number = other.number;
+  return is;
+}
+
 sym sym_alu(alu code, sn_dtype dtype, const sym *in, double x, double y) {
   int n = alu_table[code].arguments;
   bool choice = code == ALU_select && !in[0].known;
-  bool zero = choice && in[2].known && in[2].number == 0;
   sym own[3] = {{0}}, bare[3] = {{0}};
   memcpy(own, in, (size_t)n * sizeof *own);
   if (choice && in[1].guard == in[0].hash)
     own[1] = bare_of(in[1]);
+  if (choice && in[2].guard == in[0].hash && in[2].has_other)
+    own[2] = other_of(in[2]);
+  bool zero = choice && own[2].known && own[2].number == 0;
   sym is = alu_plain(code, dtype, own, x, y);
   uint64_t guard = zero ? 0 : guard_among(own, n);
   if (is.guard || (!guard && !choice))
     return is;
   if (!guard || (choice && guard == in[0].hash)) /* where it is chosen it is what is chosen */
-    return guarded(is, in[0].hash, cast_plain(dtype, own[1]));
+    return chosen(is, in[0].hash, cast_plain(dtype, own[1]), cast_plain(dtype, own[2]));
   for (int k = 0; k < n; k++)
     bare[k] = own[k].guard == guard ? bare_of(own[k]) : own[k];
   return guarded(is, guard, alu_plain(code, dtype, bare, x, y));

@@ -17,7 +17,7 @@ static const double ARENA_TOLERANCE = 1e-6;     /* relative, where sums are f64 
 static const double ARENA_TOLERANCE_F32 = 1e-5; /* where they are f32 */
 static const double OUTPUT_TOLERANCE = 1e-4;    /* of the output's rms */
 static const double GRADIENT_TOLERANCE = 1e-4;  /* of the gradient's norm */
-static const double SEQUENCE_TOLERANCE = 1e-2; /* of the change since step 0 */
+static const double SEQUENCE_TOLERANCE = 1e-2;  /* of the change since step 0 */
 
 enum { MOST_PARAMS = 300 };
 
