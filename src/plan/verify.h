@@ -76,9 +76,12 @@ int reduce_samples(int64_t count, int64_t out[VERIFY_SAMPLES]);
 void spot_add(spot *s, sym index, int64_t stride, int64_t size);
 /* Checks so far: a known failure, or the hash of those that are not known; and a sum that is 0 where they pass, since the
  * coordinate that it is has only one place (regs 0: none). */
+enum { OUTCOME_CHECKS = 8 };
 typedef struct outcome {
   bool fails;
   uint64_t unknown;
+  int n_seen; /* of those that are not known, each once */
+  uint64_t seen[OUTCOME_CHECKS];
   struct {
     int64_t number;
     uint64_t regs, lead; /* lead: one of its terms */

@@ -118,7 +118,13 @@ void outcome_add(outcome *o, spot at, int64_t size, int64_t divisor) {
     return;
   }
   uint64_t h = hash_mix(hash_mix(start(TAG_CHECK), (uint64_t)size), (uint64_t)divisor);
-  o->unknown += hash_mix(hash_mix(h, (uint64_t)at.number), at.regs);
+  h = hash_mix(hash_mix(h, (uint64_t)at.number), at.regs);
+  for (int k = 0; k < o->n_seen; k++)
+    if (o->seen[k] == h) /* asked twice is asked once */
+      return;
+  if (o->n_seen < OUTCOME_CHECKS)
+    o->seen[o->n_seen++] = h;
+  o->unknown += h;
   if (size != 1 || o->zero.regs)
     return;
   for (int k = 0; k < at.n; k++)

@@ -122,11 +122,15 @@ static void weigh_row(work *w, int64_t i) {
   if (largest == -INFINITY && here == before)
     largest = 0; /* nothing counts yet: all weights become 0 (or NaN) */
   float keep = before == -INFINITY ? 0 : attention_exp_one(before - largest);
-  attention_exp(scores, largest, n);
+  if (isnan(largest)) /* what is hidden counts nothing, whatever the others are */
+    for (int64_t j = 0; j < n; j++)
+      scores[j] = scores[j] == -INFINITY ? 0 : NAN;
+  else
+    attention_exp(scores, largest, n);
   w->total[i] = w->total[i] * (double)keep + (double)attention_sum(scores, n);
-  if (keep != 1)
+  if (keep != 1) /* 0 stays 0: no key was seen */
     for (int64_t d = 0; d < w->a->dv; d++)
-      w->sums[i * w->sums_row + d] *= keep;
+      w->sums[i * w->sums_row + d] *= w->sums[i * w->sums_row + d] == 0 ? 1 : keep;
   w->largest[i] = w->total[i] == 0 ? -INFINITY : largest;
 }
 
@@ -175,7 +179,8 @@ static void finish_rows(work *w, const view *out, const view *lse) {
     float *sums = w->sums + i * w->sums_row;
     double total = w->total[i];
     for (int64_t d = 0; d < a->dv; d++)
-      sums[d] = total == 0 ? 0 : (float)((double)sums[d] / total);
+      sums[d] =
+          sums[d] == 0 ? 0 : (float)((double)sums[d] / total); /* 0 too where total is 0 or NaN */
     if (out->data)
       view_write(out, view_at(out, 3, index), out->stride[3], a->dv, sums);
     if (lse->data)
