@@ -23,7 +23,7 @@ enum {
   BATCH = 2,
   CALIBRATION = 6, /* steps before the total is planned */
   FEWEST = 120,
-  MOST = 3000,
+  MOST = 4000,
   EVALUATIONS = 10,
   QUICK_BATCHES = 3, /* of the held-out text, while training */
   STORIES = 12       /* sampled at the end */
