@@ -310,7 +310,7 @@ static sym chosen(sym is, uint64_t guard, sym bare, sym other) {
 sym sym_alu(alu code, sn_dtype dtype, const sym *in, double x, double y) {
   int n = alu_table[code].arguments;
   bool choice = code == ALU_select && !in[0].known;
-  sym own[3] = {{0}}, bare[3] = {{0}};
+  sym own[3] = {{0}}, bare[3] = {{0}}, other[3] = {{0}};
   memcpy(own, in, (size_t)n * sizeof *own);
   if (choice && in[1].guard == in[0].hash)
     own[1] = bare_of(in[1]);
@@ -318,14 +318,21 @@ sym sym_alu(alu code, sn_dtype dtype, const sym *in, double x, double y) {
     own[2] = other_of(in[2]);
   bool zero = choice && own[2].known && own[2].number == 0;
   sym is = alu_plain(code, dtype, own, x, y);
-  uint64_t guard = zero ? 0 : guard_among(own, n);
+  uint64_t guard = zero ? in[0].guard : guard_among(own, n);
   if (is.guard || (!guard && !choice))
     return is;
   if (!guard || (choice && guard == in[0].hash)) /* where it is chosen it is what is chosen */
     return chosen(is, in[0].hash, cast_plain(dtype, own[1]), cast_plain(dtype, own[2]));
-  for (int k = 0; k < n; k++)
-    bare[k] = own[k].guard == guard ? bare_of(own[k]) : own[k];
-  return guarded(is, guard, alu_plain(code, dtype, bare, x, y));
+  bool both = true; /* sides are known */
+  for (int k = 0; k < n; k++) {
+    bool split = own[k].guard == guard;
+    bare[k] = split ? bare_of(own[k]) : own[k];
+    other[k] = split ? other_of(own[k]) : own[k];
+    both = both && (!split || own[k].has_other);
+  }
+  sym where = alu_plain(code, dtype, bare, x, y);
+  return both ? chosen(is, guard, where, alu_plain(code, dtype, other, x, y))
+              : guarded(is, guard, where);
 }
 
 sym sym_word(double stream, const sym *in, spot at) {
