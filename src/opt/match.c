@@ -6,8 +6,12 @@
 typedef struct search {
   rule_match m;
   int index; /* of the rule */
-  int64_t complete, hits;
+  int64_t complete, hits, steps;
 } search;
+
+/* Of walking at one node: where classes have many forms a deep pattern could be tried without end. What a rule has not found by
+ * then it does not find there. STEPS_A_MATCH of them count as one match in the budget. */
+enum { MOST_STEPS = 20000, STEPS_A_MATCH = 1000 };
 
 static bool op_fits(const pattern_node *p, const enode *n) {
   switch (p->kind) {
@@ -159,6 +163,8 @@ static void pass_over(search *s, int k, class_id c) {
 
 static void walk(search *s, int k) {
   const pattern *start = &s->m.r->start;
+  if (++s->steps > MOST_STEPS)
+    return;
   if (k == start->n) {
     complete(s);
     return;
@@ -188,5 +194,5 @@ int64_t rule_apply(egraph *e, const rule *r, int index, const enode *at, int64_t
   search s = {.m = {.e = e, .r = r, .root = at->cls}, .index = index};
   try_node(&s, 0, at);
   *hits += s.hits;
-  return s.complete;
+  return s.complete + s.steps / STEPS_A_MATCH;
 }

@@ -80,7 +80,7 @@ int rule_count(void);
 const rule *rule_text(int i); /* patterns not compiled */
 /* Compiles rule i; an error is a mistake in rules.def. */
 sn_status rule_compile(sn_ctx *ctx, const op_table *table, int i, rule *out) SN_MUST_USE;
-/* Tries the rule at one node; adds what it proves. Returns how many complete matches there were and counts in
+/* Tries the rule at one node; adds what it proves. Returns how many complete matches there were (long tries count too) and counts in
  * *hits those that were new. */
 int64_t rule_apply(egraph *e, const rule *r, int index, const enode *at, int64_t *hits);
 
