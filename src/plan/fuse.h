@@ -53,7 +53,6 @@ typedef struct fuse_product {
 } fuse_product;
 
 typedef struct fuse_acc {
-  uint32_t value; /* the contraction's result */
   fuse_product *products;
   bool used;
 } fuse_acc;
@@ -152,10 +151,9 @@ typedef struct emission {
   int group;
   dag *into;
   bool fresh;
-  uint32_t checking; /* collects requires of this node only (node + 1); 0: none */
-  bool root_axes;    /* the root may open axes */
-  bool masked;       /* inside of an expression whose result is masked */
-  const sn_dim *extents;
+  uint32_t checking;       /* collects requires of this node only (node + 1); 0: none */
+  bool root_axes;          /* the root may open axes */
+  bool masked;             /* inside of an expression whose result is masked */
   const place *root_place; /* where the root read its first argument, and that one's shape */
   sn_shape root_shape;
 } emission;

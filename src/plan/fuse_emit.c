@@ -177,7 +177,7 @@ reg emit_node(emission *e, const node *n, const place *at, int depth) {
                      .n_in = n->n_in,
                      .in = types,
                      .out = &g->values[n->first].type,
-                     .axis_extents = e->extents ? e->extents : e->f->groups[e->group]->extent};
+                     .axis_extents = e->f->groups[e->group]->extent};
   return op->impl->element(&own.c, at);
 }
 

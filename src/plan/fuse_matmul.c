@@ -190,7 +190,7 @@ static bool contract_alone(fuse *f, const node *n) {
     order_axes(g, &probe, &at);
     const place *kept = fuse_keep_place(f, &at);
     reg r = kept ? take_apart(f, n, group, kept, p) : (reg)0;
-    g->acc[0] = (fuse_acc){.value = n->first, .products = p};
+    g->acc[0] = (fuse_acc){.products = p};
     g->n_accs = 1;
     if (!f->failed && f->status == SN_OK)
       return fuse_add_member(f, group, n->first, r, kept);
