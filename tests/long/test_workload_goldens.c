@@ -12,12 +12,11 @@
 #include <string.h>
 #include <time.h>
 
-static const double LOSS_TOLERANCE = 1e-5;      /* relative */
-static const double ARENA_TOLERANCE = 1e-6;     /* relative, where sums are f64 */
-static const double ARENA_TOLERANCE_F32 = 1e-5; /* where they are f32 */
-static const double OUTPUT_TOLERANCE = 1e-4;    /* of the output's rms */
-static const double GRADIENT_TOLERANCE = 1e-4;  /* of the gradient's norm */
-static const double SEQUENCE_TOLERANCE = 1e-2;  /* of the change since step 0 */
+static const double LOSS_TOLERANCE = 1e-5;     /* relative */
+static const double ARENA_TOLERANCE = 1e-6;    /* relative */
+static const double OUTPUT_TOLERANCE = 1e-4;   /* of the output's rms */
+static const double GRADIENT_TOLERANCE = 1e-4; /* of the gradient's norm */
+static const double SEQUENCE_TOLERANCE = 1e-2; /* of the change since step 0 */
 
 enum { MOST_PARAMS = 300 };
 
@@ -38,12 +37,6 @@ typedef struct stage {
 static const char *device(void) {
   const char *name = getenv("SINEW_TEST_DEVICE");
   return name ? name : "cpu";
-}
-
-static bool sums_in_f64(void) { return strcmp(device(), "ref") == 0; }
-
-static double arena_tolerance(void) {
-  return sums_in_f64() ? ARENA_TOLERANCE : ARENA_TOLERANCE_F32;
 }
 
 static double seconds(void) {
@@ -246,8 +239,8 @@ static void step(const sn_workload *w, sn_workload_init init) {
     sn_output(s.graph, "output", s.values.output);
     if ((!live || add_gradients(&s)) && run_once(&s)) {
       printf("%s, %s, %s:", sn_workload_name(w), live ? "live" : "arena", device());
-      compare_loss(&s, live ? LOSS_TOLERANCE : arena_tolerance());
-      compare_output(&s, live ? OUTPUT_TOLERANCE : arena_tolerance());
+      compare_loss(&s, live ? LOSS_TOLERANCE : ARENA_TOLERANCE);
+      compare_output(&s, live ? OUTPUT_TOLERANCE : ARENA_TOLERANCE);
       if (live)
         compare_gradients(&s);
       printf("; made in %.2f s, ran %.2f s, %.1f s in all\n", s.made_s, s.run_s,

@@ -193,7 +193,7 @@ TEST_ON_DEVICES(a_cancelled_run_commits_nothing) {
   CHECK_EQ_INT(sn_session_write(f.session, "x", &x, sizeof x), SN_OK);
   REQUIRE(fixture_run(&f));
   int64_t calls = c.calls;
-  CHECK(calls >= 1);
+  CHECK(calls >= (strcmp(fixture_device, "ref") == 0 ? 6 : 1));
   for (int64_t at = 1; at <= calls; at++) {
     snapshot before = snapshot_take(f.store, true);
     c = (cancel){0, at};
