@@ -49,7 +49,7 @@ typedef struct sn_session_options {
   /* Called while a run goes on; it must not use the session or its stores. A run can be cancelled until it begins to commit: to
    * its end, or with finite_output until that is known. */
   sn_progress progress;
-  int threads; /* 0: as many as are good; not negative. The devices of this version use one */
+  int threads; /* 0: as many as are good; not negative. The bits of results do not depend on it */
   /* What the compiler may do. fast_math allows rewrites that are wrong for infinities, NaN and cancellation (x - x = 0,
    * x / x = 1, 0 * x = 0); without it results stay within rounding of the graph as written. The other two are for finding
    * out what is at fault. */

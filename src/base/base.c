@@ -1,6 +1,8 @@
 /* The context: diagnostics and memory through the caller's allocator. See base.h. */
 #include "base/base.h"
 
+#include "base/team.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -41,6 +43,7 @@ sn_status sn_ctx_create(const sn_allocator *allocator, sn_ctx **out_ctx) {
 void sn_ctx_destroy(sn_ctx *ctx) {
   if (!ctx)
     return;
+  team_destroy(ctx->team);
   sn_allocator a = ctx->allocator;
   a.resize(a.user, ctx, sizeof *ctx, 0);
 }

@@ -23,6 +23,7 @@ struct sn_ctx {
   /* Tests only: called before each OS call on files; a non-zero result is the errno to fail with. */
   int (*io_fault)(void *user, io_op op);
   void *io_fault_user;
+  struct team *team; /* base/team.h; NULL: not needed yet */
 };
 
 /* The short names by which the library itself calls sn_ctx_fail and sn_ctx_within. */

@@ -39,7 +39,7 @@ typedef struct device_run {
   const void *const *inputs;
   void *const *outputs;
   void *const *states;
-  bool prepare; /* run the prepare steps first */
+  bool prepare; /* run the prepare steps first, and derive anew what the device keeps */
   /* Between main and commit; an error keeps the states as they are and is what run returns. May be NULL. */
   sn_status (*before_commit)(void *user);
   void *user;
@@ -55,6 +55,11 @@ struct device {
   sn_status (*run)(device_plan *dp, const device_run *run) SN_MUST_USE;
   void (*destroy)(device_plan *dp);
   int (*threads)(const device_plan *dp); /* that runs use; NULL: one */
+  /* What the device itself derives from states that the program does not assign and keeps from run to run (packed
+   * weights): whether from this state, so that a run after it has changed must have `prepare` set; and its memory. NULL:
+   * nothing. */
+  bool (*keeps)(const device_plan *dp, int state);
+  int64_t (*kept_bytes)(const device_plan *dp);
 };
 
 /* Devices of this build on this machine, the one that "auto" means first; NULL beyond the last. */

@@ -32,6 +32,8 @@ typedef struct session_plan {
   const node **state_of; /* of the graph */
   store_entry **entries;
   seen_state *seen;
+  bool *prepares; /* prepare, or what the device keeps, reads it */
+  bool any_prepares;
   bool prepared;
 } session_plan;
 
@@ -52,8 +54,9 @@ static sn_status allocate(sn_session *s) {
   p->state_of = arena_array(a, n_states, sizeof(node *));
   p->entries = arena_array(a, n_states, sizeof *p->entries);
   p->seen = arena_array(a, n_states, sizeof *p->seen);
+  p->prepares = arena_array(a, n_states, sizeof *p->prepares);
   bool all = p->sizes && p->inputs && p->input_of && p->outputs && p->output_of && p->states &&
-             p->state_of && p->entries && p->seen;
+             p->state_of && p->entries && p->seen && p->prepares;
   return all ? SN_OK : SN_ERR_NO_MEMORY;
 }
 
@@ -80,6 +83,20 @@ static sn_status find_leaves(sn_session *s) {
   return SN_OK;
 }
 
+static int64_t kept_bytes(const sn_session *s) {
+  return s->device->kept_bytes ? s->device->kept_bytes(s->plan->lowered) : 0;
+}
+
+static void find_prepares(sn_session *s) {
+  session_plan *p = s->plan;
+  const program *prog = p->compiled.program;
+  p->any_prepares = prog->n_prepare > 0 || kept_bytes(s) > 0;
+  for (int i = 0; i < prog->n_states; i++) {
+    bool keeps = s->device->keeps && s->device->keeps(p->lowered, i);
+    p->prepares[i] = prog->states[i].prepares || keeps;
+  }
+}
+
 static void count(sn_session *s) {
   const compiled *c = &s->plan->compiled;
   int (*threads)(const device_plan *) = s->device->threads;
@@ -89,7 +106,7 @@ static void count(sn_session *s) {
                                 .barriers = c->report.barriers,
                                 .prepare_steps = c->program->n_prepare,
                                 .arena_bytes = c->program->arena_bytes,
-                                .prepare_bytes = c->program->prepared_bytes,
+                                .prepare_bytes = c->program->prepared_bytes + kept_bytes(s),
                                 .threads = threads ? threads(s->plan->lowered) : 1,
                                 .compile_s = c->report.total_s,
                                 .from_cache = c->report.from_cache};
@@ -113,6 +130,7 @@ static sn_status create(sn_session *s, const sn_session_options *o) {
   SN_TRY(find_leaves(s));
   device_options d = {.threads = o->threads};
   SN_TRY(s->device->lower(s->device, s->ctx, p->compiled.program, &d, &p->lowered));
+  find_prepares(s);
   count(s);
   return SN_OK;
 }
@@ -151,7 +169,7 @@ static bool is_stale(const session_plan *p) {
   for (int i = 0; i < prog->n_states && !stale; i++) {
     const store_entry *e = p->entries[i];
     const seen_state *seen = &p->seen[i];
-    stale = prog->states[i].prepares &&
+    stale = p->prepares[i] &&
             (seen->entry != e || seen->data != e->data || seen->version != e->version);
   }
   return stale;
@@ -201,7 +219,7 @@ static sn_status run(sn_session *s) {
   SN_TRY(program_bind(p->compiled.program, s->ctx, s->bindings, p->sizes));
   SN_TRY(session_reserve_outputs(s));
   SN_TRY(bind_leaves(s));
-  bool prepare = p->compiled.program->n_prepare > 0 && is_stale(p);
+  bool prepare = p->any_prepares && is_stale(p);
   p->prepared = p->prepared && !prepare;
   SN_TRY(run_device(s, prepare));
   if (prepare)

@@ -125,19 +125,11 @@ sn_status region_case_run(region_case *c, int n_axes, const sn_dim *extents) {
     c->part.extent[i] = extents[i];
   part p = {.u.loop = c->part};
   step s = {.kind = c->part.n_outer ? STEP_ROW : STEP_POINTWISE, .n_parts = 1, .parts = &p};
-  size_t bytes = cpu_need_loop(&c->program, &s);
-  char *raw = malloc(bytes + PROGRAM_ALIGN);
-  char *scratch = raw + (PROGRAM_ALIGN - (uintptr_t)raw % PROGRAM_ALIGN) % PROGRAM_ALIGN;
-  memset(scratch, 0xff, bytes); /* NaN, so that what is not computed shows */
-  c->run = (cpu_run){.ctx = c->ctx,
-                     .program = &c->program,
-                     .sizes = c->sizes,
-                     .addresses = c->data,
-                     .scratch = scratch,
-                     .scratch_bytes = bytes};
-  sn_status status = cpu_run_loop(&c->run, &s);
-  free(raw);
-  return status;
+  c->run.ctx = c->ctx;
+  c->run.program = &c->program;
+  c->run.sizes = c->sizes;
+  c->run.addresses = c->data;
+  return cpu_case_run(&c->run, &s);
 }
 
 /* --- the interpreter --- */

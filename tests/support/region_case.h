@@ -13,7 +13,7 @@
 #ifndef SINEW_TESTS_SUPPORT_REGION_CASE_H
 #define SINEW_TESTS_SUPPORT_REGION_CASE_H
 
-#include "device/cpu/cpu.h"
+#include "support/cpu_case.h"
 
 enum { CASE_VALUES = 32, CASE_TERMS = 2048, CASE_CHECKS = 256, CASE_SIZES = 16 };
 
@@ -31,8 +31,8 @@ typedef struct region_case {
   loop_part part; /* n_outer, n_phases: 0 and 1 unless set */
   int phase;      /* that instructions are given */
   bool row;
-  bool failed; /* of the interpreter: a require did not hold */
-  cpu_run run; /* as it was left */
+  bool failed;  /* of the interpreter: a require did not hold */
+  cpu_case run; /* threads and isa may be set before; as it was left */
 } region_case;
 
 region_case *region_case_create(void);

@@ -1,8 +1,14 @@
 /* Inside the CPU device: the run that archetypes work in, and the machine that executes region programs.
  *
- * The device (device.c) makes one cpu_run a plan, with scratch memory for the neediest step, and calls the archetype
- * of each step: cpu_run_<archetype>. A run allocates nothing: what an archetype needs it takes from the scratch with
- * cpu_take, and cpu_need_<archetype> has said at lowering how much that is at most.
+ * Every thread of a run walks the same list of steps (device.c), with a cpu_run of its own, and calls the archetype of
+ * each step: cpu_run_<archetype>. There the threads share the work out among them: cpu_next hands out the iterations of a
+ * loop one by one, cpu_share gives each thread a fixed part of a range. All threads must call these (and cpu_sync, and
+ * cpu_take_shared) in the same order, so nothing that decides on calling them may depend on the thread; and how a sum is
+ * cut must depend on extents alone, never on the number of threads, so that bits do not either. The device puts a barrier
+ * where the plan has one; steps without one between them do not depend on each other and may overlap.
+ *
+ * A run allocates nothing: what an archetype needs it takes from the thread's scratch with cpu_take, and cpu_need_<archetype>
+ * has said at lowering how much that is at most.
  *
  * The region machine. A region is opened once a part and run (sizes and strides become numbers there), then
  * executed tile by tile. A tile is a list of segments, each a run of points along one axis; its points are lanes
@@ -18,8 +24,12 @@
 #ifndef SINEW_DEVICE_CPU_CPU_H
 #define SINEW_DEVICE_CPU_CPU_H
 
+#include "base/team.h"
+#include "device/cpu/isa.h"
 #include "device/device.h"
 #include "ir/dtype.h"
+
+#include <stdatomic.h>
 
 enum {
   CPU_TILE = 256,      /* lanes of a register, at most the points of a tile */
@@ -27,18 +37,38 @@ enum {
   CPU_SEGMENTS = 64    /* of a tile */
 };
 
-/* One run of a plan on one thread. */
+/* What the threads of a run share: counters of the loops under way. A loop's counter is that of its number modulo CPU_LOOPS;
+ * threads meet often enough that no counter is in use twice. */
+enum { CPU_LOOPS = 64 };
+typedef struct cpu_crew {
+  team *team;   /* NULL: one thread */
+  char *shared; /* scratch memory, PROGRAM_ALIGN aligned */
+  size_t shared_bytes;
+  struct cpu_counter {
+    _Alignas(64) atomic_llong next;
+  } loops[CPU_LOOPS];
+} cpu_crew;
+
+/* One run of a plan, as one of its threads sees it. */
 typedef struct cpu_run {
-  sn_ctx *ctx;
+  sn_ctx *ctx; /* messages are left by thread 0 only: cpu_fail */
+  const cpu_isa *isa;
+  int thread, threads; /* this one's number; how many there are: at least 1 */
+  cpu_crew *crew;      /* NULL: one thread, without shared scratch */
+  uint32_t loop;       /* loops begun */
   const program *program;
   const int64_t *sizes;   /* by handle: size_at(r->sizes, dim) */
   void *const *addresses; /* by value id; NULL for 0 and for what is not bound */
   char *scratch;          /* PROGRAM_ALIGN aligned */
   size_t scratch_bytes, scratch_used;
-  /* The first REQUIRE that did not hold; the step still runs to its end. */
+  size_t shared_used;
+  char *kept; /* this step's memory that lasts from run to run; NULL: none */
+  bool stop;  /* this thread has reason not to go on */
+  /* The first REQUIRE that did not hold, in the order of iterations; the step still runs to its end. */
   bool failed;
   uint32_t site;
   int32_t shown;
+  int64_t iteration, failed_at; /* of the loop at work; that of the failure */
 } cpu_run;
 
 static inline int64_t cpu_size(const cpu_run *r, sn_dim d) { return size_at(r->sizes, d); }
@@ -52,6 +82,39 @@ void *cpu_take(cpu_run *r, size_t bytes);
 static inline size_t cpu_take_bytes(size_t bytes) {
   return (bytes + PROGRAM_ALIGN - 1) / PROGRAM_ALIGN * PROGRAM_ALIGN;
 }
+/* Scratch that all threads see: the same address in each. Of a step that does not use it already nothing is in it. */
+void *cpu_take_shared(cpu_run *r, size_t bytes);
+/* An error of the device's own making, which is the same in all threads. Returns its status. */
+sn_status cpu_fail(cpu_run *r, const char *what);
+
+/* --- sharing work --- */
+/* A loop of n iterations, each done by one thread, in any order:
+ *   cpu_begin(r);
+ *   for (int64_t i; cpu_next(r, n, &i);) …
+ * Nothing waits for its end: cpu_sync where what follows in the step reads what other iterations wrote. */
+void cpu_begin(cpu_run *r);
+static inline bool cpu_next(cpu_run *r, int64_t n, int64_t *out) {
+  if (r->threads == 1) {
+    *out = ++r->iteration;
+    return *out < n;
+  }
+  struct cpu_counter *c = &r->crew->loops[r->loop % CPU_LOOPS];
+  *out = r->iteration = (int64_t)atomic_fetch_add_explicit(&c->next, 1, memory_order_relaxed);
+  return *out < n;
+}
+/* This thread's part of 0 … n-1, a run of whole grains: *from … *to-1, perhaps empty. The same thread gets the same part of
+ * equal ranges, step after step: it finds them in its caches. */
+static inline void cpu_share(cpu_run *r, int64_t n, int64_t grain, int64_t *from, int64_t *to) {
+  int64_t grains = (n + grain - 1) / grain;
+  *from = r->iteration = min_i64(n, grains * r->thread / r->threads * grain);
+  *to = min_i64(n, grains * (r->thread + 1) / r->threads * grain);
+}
+/* Waits until all threads are here. */
+static inline void cpu_sync(cpu_run *r) {
+  if (r->threads > 1)
+    team_barrier(r->crew->team);
+}
+
 /* The largest value of a size over the program's bindings. */
 int64_t cpu_size_max(const program *p, sn_dim d);
 
@@ -75,6 +138,20 @@ size_t cpu_need_scan(const program *p, const step *s);
 size_t cpu_need_sort(const program *p, const step *s);
 size_t cpu_need_sample(const program *p, const step *s);
 size_t cpu_need_permute(const program *p, const step *s);
+
+typedef struct cpu_archetype {
+  sn_status (*run)(cpu_run *r, const step *s);
+  size_t (*need)(const program *p, const step *s); /* scratch of each thread, at most */
+  bool alone;                                      /* thread 0 does all of it */
+  /* Shared scratch, at most; NULL: none. */
+  size_t (*need_shared)(const program *p, const step *s);
+  /* Kept memory: what a step derives from values that no run changes (packed weights). `kept` says how much it wants, and
+   * sets by_state (by index of the program's states; may be NULL) where it derives it from a state; `keep` fills r->kept,
+   * on all threads, before main, whenever one of these has changed. NULL: none. */
+  size_t (*kept)(const program *p, const step *s, bool *by_state);
+  sn_status (*keep)(cpu_run *r, const step *s);
+} cpu_archetype;
+extern const cpu_archetype cpu_archetypes[STEP_ARCHETYPES];
 
 /* --- regions --- */
 /* Points along `axis`, the others standing still. */

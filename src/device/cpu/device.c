@@ -1,30 +1,17 @@
-/* The CPU device: lowers a program to memory and runs its steps one after another on the calling thread.
+/* The CPU device: lowers a program to memory and runs its steps on a team of threads.
  *
- * All memory of a plan (arena, what is prepared, scratch, addresses) comes at lowering; a run allocates nothing. The scratch is
- * as large as the neediest step says. Addresses of values that the host binds change from run to run, the others never. */
+ * All memory of a plan (arena, what is prepared and kept, scratch, addresses) comes at lowering; a run allocates nothing. Each
+ * thread has scratch as large as the neediest step says. Addresses of values that the host binds change from run to run,
+ * the others never.
+ *
+ * All threads walk the steps side by side (cpu.h). They meet before a step that has a barrier or uses shared scratch, and there
+ * agree on whether to go on; what only one may do (the host's callbacks, messages) thread 0 does between two meetings. */
 #include "device/devices.h"
 
 #include "device/cpu/cpu.h"
 
+#include <stdlib.h>
 #include <time.h>
-
-/* --- archetypes --- */
-typedef struct archetype_row {
-  sn_status (*run)(cpu_run *r, const step *s);
-  size_t (*need)(const program *p, const step *s);
-} archetype_row;
-static const archetype_row archetypes[STEP_ARCHETYPES] = {
-    [STEP_POINTWISE] = {cpu_run_loop, cpu_need_loop},
-    [STEP_ROW] = {cpu_run_loop, cpu_need_loop},
-    [STEP_MATMUL] = {cpu_run_matmul, cpu_need_matmul},
-    [STEP_ATTENTION] = {cpu_run_attention, cpu_need_attention},
-    [STEP_ATTENTION_GRAD] = {cpu_run_attention_grad, cpu_need_attention_grad},
-    [STEP_SCATTER] = {cpu_run_scatter, cpu_need_scatter},
-    [STEP_SCAN] = {cpu_run_scan, cpu_need_scan},
-    [STEP_SORT] = {cpu_run_sort, cpu_need_sort},
-    [STEP_SAMPLE] = {cpu_run_sample, cpu_need_sample},
-    [STEP_PERMUTE] = {cpu_run_permute, cpu_need_permute},
-};
 
 /* --- memory --- */
 /* A block whose usable part starts at a multiple of PROGRAM_ALIGN. */
@@ -52,21 +39,45 @@ static void block_destroy(sn_ctx *ctx, block *b) {
     mem_free(ctx, b->raw, b->size);
 }
 
+/* What the device knows of a step beside the program. */
+typedef struct lowered_step {
+  bool meet;   /* a barrier, for whatever reason */
+  size_t kept; /* bytes from kept_at on */
+  size_t kept_at;
+} lowered_step;
+
 struct device_plan {
   sn_ctx *ctx;
   const program *program;
-  block arena, prepared, scratch;
-  void **addresses; /* by value id */
+  const cpu_isa *isa;
+  team *team;
+  int threads;
+  block arena, prepared, kept, shared, scratch;
+  size_t scratch_each; /* of a thread */
+  void **addresses;    /* by value id */
+  lowered_step *steps;
+  bool *keeps; /* by state: kept memory is derived from it */
+  cpu_crew crew;
 };
 
 /* --- lowering --- */
-static size_t scratch_need(const program *p) {
-  size_t most = 0;
+static void most(size_t *so_far, size_t bytes) { *so_far = bytes > *so_far ? bytes : *so_far; }
+
+/* What all steps need; shared and kept bytes in all. */
+static void find_needs(device_plan *dp, size_t *shared, size_t *kept) {
+  const program *p = dp->program;
   for (int i = 0; i < program_steps(p); i++) {
-    size_t need = archetypes[p->steps[i].kind].need(p, &p->steps[i]);
-    most = need > most ? need : most;
+    const step *s = &p->steps[i];
+    const cpu_archetype *a = &cpu_archetypes[s->kind];
+    lowered_step *to = &dp->steps[i];
+    size_t together = a->need_shared ? a->need_shared(p, s) : 0;
+    most(&dp->scratch_each, cpu_take_bytes(a->need(p, s)));
+    most(shared, together);
+    to->meet = s->barrier || together > 0 || i == 0;
+    to->kept_at = *kept;
+    to->kept = a->kept ? cpu_take_bytes(a->kept(p, s, dp->keeps)) : 0;
+    *kept += to->kept;
   }
-  return most;
 }
 
 /* Where values live that no run binds anew. */
@@ -89,36 +100,69 @@ static void destroy(device_plan *dp) {
   sn_ctx *ctx = dp->ctx;
   block_destroy(ctx, &dp->arena);
   block_destroy(ctx, &dp->prepared);
+  block_destroy(ctx, &dp->kept);
+  block_destroy(ctx, &dp->shared);
   block_destroy(ctx, &dp->scratch);
+  const program *p = dp->program;
   if (dp->addresses)
-    mem_free(ctx, dp->addresses, dp->program->n_values * sizeof(void *));
+    mem_free(ctx, dp->addresses, p->n_values * sizeof(void *));
+  if (dp->steps)
+    mem_free(ctx, dp->steps, (size_t)program_steps(p) * sizeof *dp->steps);
+  if (dp->keeps)
+    mem_free(ctx, dp->keeps, (size_t)p->n_states * sizeof *dp->keeps);
   mem_free(ctx, dp, sizeof *dp);
 }
 
 static sn_status allocate(device_plan *dp) {
   const program *p = dp->program;
+  size_t shared = 0, kept = 0, all;
   dp->addresses = mem_array(dp->ctx, p->n_values, sizeof(void *));
-  if (!dp->addresses)
+  dp->steps = mem_array(dp->ctx, (size_t)program_steps(p), sizeof *dp->steps);
+  dp->keeps = mem_array(dp->ctx, (size_t)p->n_states, sizeof *dp->keeps);
+  if (!dp->addresses || !dp->steps || !dp->keeps)
     return SN_ERR_NO_MEMORY;
+  find_needs(dp, &shared, &kept);
+  if (!size_mul_fits(dp->scratch_each, (size_t)dp->threads, &all))
+    return diag_fail(dp->ctx, SN_ERR_NO_MEMORY, "scratch memory: its size does not fit in memory");
   SN_TRY(block_create(dp->ctx, "the arena", (size_t)p->arena_bytes, &dp->arena));
   SN_TRY(block_create(dp->ctx, "prepared values", (size_t)p->prepared_bytes, &dp->prepared));
-  return block_create(dp->ctx, "scratch memory", scratch_need(p), &dp->scratch);
+  SN_TRY(block_create(dp->ctx, "packed weights", kept, &dp->kept));
+  SN_TRY(block_create(dp->ctx, "shared scratch memory", shared, &dp->shared));
+  SN_TRY(block_create(dp->ctx, "scratch memory", all, &dp->scratch));
+  dp->crew.team = dp->team;
+  dp->crew.shared = dp->shared.data;
+  dp->crew.shared_bytes = shared;
+  return SN_OK;
+}
+
+static sn_status choose_threads(device_plan *dp, int wanted) {
+  dp->threads = wanted > 0 ? (int)min_i64(wanted, TEAM_MOST) : team_cores();
+  SN_TRY(team_get(dp->ctx, dp->threads, &dp->team));
+  return SN_OK;
+}
+
+static sn_status lower_into(device_plan *dp, const device_options *options) {
+  SN_TRY(cpu_isa_find(dp->ctx, getenv("SINEW_CPU"), &dp->isa));
+  SN_TRY(choose_threads(dp, options->threads));
+  SN_TRY(allocate(dp));
+  bind_own(dp);
+  return SN_OK;
 }
 
 static sn_status lower(const device *d, sn_ctx *ctx, const program *p,
                        const device_options *options, device_plan **out) {
-  (void)d, (void)options; /* one thread for now */
+  (void)d;
   *out = NULL;
   device_plan *dp = mem_alloc(ctx, sizeof *dp);
   if (!dp)
     return SN_ERR_NO_MEMORY;
-  *dp = (device_plan){.ctx = ctx, .program = p};
-  sn_status status = allocate(dp);
+  dp->ctx = ctx;
+  dp->program = p;
+  sn_status status = lower_into(dp, options);
   if (status != SN_OK) {
     destroy(dp);
     return status;
   }
-  bind_own(dp);
   *out = dp;
   return SN_OK;
 }
@@ -143,57 +187,187 @@ static double seconds(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+/* A run at work, as all threads see it. What is not atomic is written between two meetings, by thread 0. */
+typedef struct plan_run {
+  device_plan *dp;
+  const device_run *run;
+  int threads;
+  sn_status status; /* SN_OK while it goes well */
+  cpu_run *runs[TEAM_MOST];
+} plan_run;
+
 static sn_status fail_required(const cpu_run *r) {
   return diag_fail(r->ctx, r->program->sites[r->site].status, r->program->sites[r->site].format,
                    (int)r->shown);
 }
 
-static sn_status run_step(cpu_run *r, const device_run *run, int index) {
+/* Thread 0, while all others wait: whether a requirement of the steps so far does not hold. Of several failures in one step that
+ * of the earliest iteration counts, whoever came upon it. */
+static void find_failure(plan_run *x) {
+  const cpu_run *first = NULL;
+  for (int t = 0; t < x->threads; t++) {
+    const cpu_run *r = x->runs[t];
+    if (r->failed && (!first || r->failed_at < first->failed_at))
+      first = r;
+  }
+  if (first && x->status == SN_OK)
+    x->status = fail_required(first);
+}
+
+/* All threads come here and all give the same answer: whether to go on. */
+static bool meet(plan_run *x, cpu_run *r) {
+  bool stop = r->stop || r->failed;
+  if (r->threads > 1)
+    stop = team_vote(r->crew->team, stop);
+  if (stop && r->thread == 0)
+    find_failure(x);
+  if (stop)
+    cpu_sync(r); /* it looks at the others' runs */
+  return !stop;
+}
+
+static void note_status(plan_run *x, cpu_run *r, sn_status status) {
+  if (status != SN_OK && r->thread == 0)
+    x->status = status;
+  r->stop = r->stop || status != SN_OK;
+}
+
+/* Thread 0: whether the host wants to go on, before step i of main. */
+static void poll(plan_run *x, cpu_run *r, int i) {
+  const sn_progress *progress = x->run->progress;
+  int n = x->dp->program->n_main;
+  if (!progress || !progress->report || progress->report(progress->user, i, n, "steps"))
+    return;
+  note_status(
+      x, r,
+      diag_fail(r->ctx, SN_ERR_CANCELLED, "the run was cancelled before step %d of %d", i + 1, n));
+}
+
+static void run_archetype(plan_run *x, cpu_run *r, int index) {
   const step *s = &r->program->steps[index];
-  device_span span = {.step = index, .begin_s = run->span ? seconds() : 0};
-  r->scratch_used = 0;
-  SN_TRY(archetypes[s->kind].run(r, s));
-  if (run->span) {
-    span.end_s = seconds();
-    run->span(run->span_user, &span);
+  const lowered_step *l = &x->dp->steps[index];
+  const cpu_archetype *a = &cpu_archetypes[s->kind];
+  r->scratch_used = r->shared_used = 0;
+  r->iteration = 0;
+  r->kept = l->kept ? x->dp->kept.data + l->kept_at : NULL;
+  if (!a->alone || r->thread == 0)
+    note_status(x, r, a->run(r, s));
+}
+
+/* False: the run is over. A timed step stands alone between two meetings. */
+static bool run_step(plan_run *x, cpu_run *r, int index) {
+  bool timed = x->run->span != NULL;
+  if ((x->dp->steps[index].meet || timed) && !meet(x, r))
+    return false;
+  device_span span = {.step = index, .begin_s = timed ? seconds() : 0};
+  run_archetype(x, r, index);
+  if (!timed)
+    return true;
+  cpu_sync(r);
+  span.end_s = seconds();
+  if (r->thread == 0)
+    x->run->span(x->run->span_user, &span);
+  return true;
+}
+
+static bool keep_all(plan_run *x, cpu_run *r) {
+  const program *p = r->program;
+  if (!meet(x, r)) /* what is prepared may be what is packed */
+    return false;
+  for (int i = 0; i < program_steps(p); i++) {
+    const lowered_step *l = &x->dp->steps[i];
+    if (l->kept == 0)
+      continue;
+    cpu_sync(r); /* shared scratch */
+    r->scratch_used = r->shared_used = 0;
+    r->kept = x->dp->kept.data + l->kept_at;
+    note_status(x, r, cpu_archetypes[p->steps[i].kind].keep(r, &p->steps[i]));
   }
-  return r->failed ? fail_required(r) : SN_OK;
+  return true;
 }
 
-/* Whether the host wants to go on, before step i of main. */
-static sn_status poll(const cpu_run *r, const device_run *run, int i) {
-  const sn_progress *progress = run->progress;
-  if (!progress || !progress->report ||
-      progress->report(progress->user, i, r->program->n_main, "steps"))
-    return SN_OK;
-  return diag_fail(r->ctx, SN_ERR_CANCELLED, "the run was cancelled before step %d of %d", i + 1,
-                   r->program->n_main);
+static bool run_prepare(plan_run *x, cpu_run *r) {
+  for (int i = 0; i < r->program->n_prepare; i++)
+    if (!run_step(x, r, i))
+      return false;
+  return keep_all(x, r);
 }
 
-static sn_status run_plan(device_plan *dp, const device_run *run) {
-  const program *p = dp->program;
-  cpu_run r = {.ctx = dp->ctx,
-               .program = p,
-               .sizes = run->sizes,
-               .addresses = dp->addresses,
-               .scratch = dp->scratch.data,
-               .scratch_bytes = dp->scratch.size - PROGRAM_ALIGN};
-  bind_host(dp, run);
-  for (int i = 0; run->prepare && i < p->n_prepare; i++)
-    SN_TRY(run_step(&r, run, i));
+static bool run_main(plan_run *x, cpu_run *r) {
+  const program *p = r->program;
   for (int i = 0; i < p->n_main; i++) {
-    SN_TRY(poll(&r, run, i));
-    SN_TRY(run_step(&r, run, p->n_prepare + i));
+    if (r->thread == 0)
+      poll(x, r, i);
+    if (!run_step(x, r, p->n_prepare + i))
+      return false;
   }
-  if (run->before_commit)
-    SN_TRY(run->before_commit(run->user));
-  for (int i = 0; i < p->n_commit; i++)
-    SN_TRY(run_step(&r, run, p->n_prepare + p->n_main + i));
-  return SN_OK;
+  return meet(x, r);
 }
+
+/* Between main and commit the host has a say. */
+static bool may_commit(plan_run *x, cpu_run *r) {
+  if (r->thread == 0 && x->run->before_commit)
+    note_status(x, r, x->run->before_commit(x->run->user));
+  return meet(x, r);
+}
+
+static void run_sections(plan_run *x, cpu_run *r) {
+  const program *p = r->program;
+  if (x->run->prepare && !run_prepare(x, r))
+    return;
+  if (!run_main(x, r) || !may_commit(x, r))
+    return;
+  for (int i = 0; i < p->n_commit; i++)
+    if (!run_step(x, r, p->n_prepare + p->n_main + i))
+      return;
+  (void)meet(x, r); /* a failure of the last steps */
+}
+
+static void run_thread(void *user, int thread) {
+  plan_run *x = user;
+  device_plan *dp = x->dp;
+  cpu_run r = {.ctx = dp->ctx,
+               .isa = dp->isa,
+               .thread = thread,
+               .threads = x->threads,
+               .crew = &dp->crew,
+               .program = dp->program,
+               .sizes = x->run->sizes,
+               .addresses = dp->addresses,
+               .scratch = dp->scratch.data + (size_t)thread * dp->scratch_each,
+               .scratch_bytes = dp->scratch_each};
+  x->runs[thread] = &r;
+  run_sections(x, &r);
+}
+
+static void clear_crew(cpu_crew *crew) {
+  for (int i = 0; i < CPU_LOOPS; i++)
+    atomic_store_explicit(&crew->loops[i].next, 0, memory_order_relaxed);
+}
+
+/* Within a run of the same team (a callback of the host runs another session) one thread does it all. */
+static sn_status run_plan(device_plan *dp, const device_run *run) {
+  plan_run x = {.dp = dp, .run = run, .status = SN_OK};
+  bool busy = team_is_busy(dp->team);
+  x.threads = busy ? 1 : (int)min_i64(dp->threads, team_size(dp->team));
+  bind_host(dp, run);
+  clear_crew(&dp->crew);
+  if (busy)
+    run_thread(&x, 0);
+  else
+    team_run(dp->team, x.threads, run_thread, &x);
+  return x.status;
+}
+
+static int threads(const device_plan *dp) { return dp->threads; }
+static bool keeps(const device_plan *dp, int state) { return dp->keeps[state]; }
+static int64_t kept_bytes(const device_plan *dp) { return (int64_t)dp->kept.size - PROGRAM_ALIGN; }
 
 const device cpu_device = {.name = "cpu",
-                           .description = "portable C on one thread",
+                           .description = "vectors and threads of the processor",
                            .lower = lower,
                            .run = run_plan,
-                           .destroy = destroy};
+                           .destroy = destroy,
+                           .threads = threads,
+                           .keeps = keeps,
+                           .kept_bytes = kept_bytes};

@@ -3,9 +3,9 @@
 #ifndef SINEW_TESTS_DEVICE_CPU_CORE_CASE_H
 #define SINEW_TESTS_DEVICE_CPU_CORE_CASE_H
 
-#include "device/cpu/cpu.h"
 #include "ir/graph.h"
 #include "ops/table.h"
+#include "support/cpu_case.h"
 #include "support/op_run.h"
 #include "support/test.h"
 
@@ -219,31 +219,12 @@ static inline strided core_value(core_case *k, sn_type type, const double *data)
 }
 
 static inline void core_run(core_case *k, sn_ctx *ctx) {
-  static const struct {
-    size_t (*need)(const program *, const step *);
-    sn_status (*run)(cpu_run *, const step *);
-  } cores[STEP_ARCHETYPES] = {
-      [STEP_ATTENTION] = {cpu_need_attention, cpu_run_attention},
-      [STEP_ATTENTION_GRAD] = {cpu_need_attention_grad, cpu_run_attention_grad},
-      [STEP_SCATTER] = {cpu_need_scatter, cpu_run_scatter},
-      [STEP_SCAN] = {cpu_need_scan, cpu_run_scan},
-      [STEP_SORT] = {cpu_need_sort, cpu_run_sort},
-      [STEP_SAMPLE] = {cpu_need_sample, cpu_run_sample},
-      [STEP_PERMUTE] = {cpu_need_permute, cpu_run_permute}};
   part parts[1] = {{.u.core = k->core}};
   step s = {.kind = k->kind, .n_parts = 1, .parts = parts};
-  size_t need = cores[k->kind].need(&k->p, &s);
-  char *scratch = aligned_alloc(PROGRAM_ALIGN, need + PROGRAM_ALIGN - need % PROGRAM_ALIGN);
-  memset(scratch, 0x7f, need); /* what is not written must not matter */
-  cpu_run r = {.ctx = ctx,
-               .program = &k->p,
-               .addresses = k->address,
-               .scratch = scratch,
-               .scratch_bytes = need};
-  CHECK_EQ_INT(cores[k->kind].run(&r, &s), SN_OK);
+  cpu_case r = {.ctx = ctx, .program = &k->p, .addresses = k->address};
+  CHECK_EQ_INT(cpu_case_run(&r, &s), SN_OK);
   CHECK_EQ_UINT(r.scratch_used, 0);
   CHECK(!r.failed);
-  free(scratch);
 }
 
 /* Bytes behind the last element must be as they were. */

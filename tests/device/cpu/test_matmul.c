@@ -2,7 +2,7 @@
  * odd and beyond a block, permuted and broadcast operands, windows with checks, half dtypes, operands and epilogues that are
  * programs, several accumulators and products. Numbers are small integers, so that sums are exact. */
 #include "base/half.h"
-#include "device/cpu/cpu.h"
+#include "support/cpu_case.h"
 #include "support/test.h"
 
 #include <stdlib.h>
@@ -298,20 +298,12 @@ static void run_part(world *w) {
   sn_ctx *ctx = NULL;
   part parts[1] = {{.u.matmul = w->part}};
   step s = {.kind = STEP_MATMUL, .n_parts = 1, .parts = parts};
-  size_t need = cpu_need_matmul(&w->p, &s);
   REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
-  char *scratch = aligned_alloc(PROGRAM_ALIGN, need + PROGRAM_ALIGN - need % PROGRAM_ALIGN);
-  memset(scratch, 0x7f, need); /* what is not written must not matter: huge numbers */
-  cpu_run r = {.ctx = ctx,
-               .program = &w->p,
-               .addresses = w->address,
-               .scratch = scratch,
-               .scratch_bytes = need};
-  CHECK_EQ_INT(cpu_run_matmul(&r, &s), SN_OK);
+  cpu_case r = {.ctx = ctx, .program = &w->p, .addresses = w->address};
+  CHECK_EQ_INT(cpu_case_run(&r, &s), SN_OK);
   CHECK_EQ_STR(sn_ctx_message(ctx), "");
   CHECK_EQ_INT((int64_t)r.scratch_used, 0);
   CHECK(!r.failed);
-  free(scratch);
   sn_ctx_destroy(ctx);
 }
 

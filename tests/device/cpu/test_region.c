@@ -270,12 +270,8 @@ static bool open_region(region_case *c, int n_axes, const int64_t *extents, open
   out->bytes = cpu_region_bytes(&c->part.code) + PROGRAM_ALIGN;
   out->memory = mem_alloc(c->ctx, out->bytes);
   size_t skip = (PROGRAM_ALIGN - (uintptr_t)out->memory % PROGRAM_ALIGN) % PROGRAM_ALIGN;
-  out->r = (cpu_run){.ctx = c->ctx,
-                     .program = &c->program,
-                     .sizes = c->sizes,
-                     .addresses = c->data,
-                     .scratch = (char *)out->memory + skip,
-                     .scratch_bytes = out->bytes - PROGRAM_ALIGN};
+  out->r = cpu_case_alone(c->ctx, &c->program, c->sizes, c->data, (char *)out->memory + skip,
+                          out->bytes - PROGRAM_ALIGN);
   return CHECK(cpu_region_open(&out->r, &c->part.code, n_axes, extents, &out->st) == SN_OK);
 }
 
