@@ -3,6 +3,7 @@
  * file has less, tests/fixtures/workloads/ has the rest. Prints the errors; the tolerances stand below.
  *
  * Runs on "cpu", or on the device that the environment's SINEW_TEST_DEVICE names ("ref": the reference, in hours). */
+#include "device/cpu/isa.h"
 #include "support/test.h"
 
 #include <math.h>
@@ -250,12 +251,25 @@ static void step(const sn_workload *w, sn_workload_init init) {
   stage_end(&s);
 }
 
-TEST_WALK(live_step) {
+static void live_steps(const char *set) {
   for (int i = 0; sn_workload_at(i); i++)
-    if (test_begin("%s", sn_workload_name(sn_workload_at(i)))) {
+    if (test_begin("%s%s%s", set ? set : "", set ? " " : "", sn_workload_name(sn_workload_at(i)))) {
       step(sn_workload_at(i), SN_WORKLOAD_LIVE);
       test_end();
     }
+}
+
+/* On the cpu: with each of its instruction sets, unless the environment's SINEW_CPU names one. */
+TEST_WALK(live_step) {
+  if (strcmp(device(), "cpu") != 0 || getenv("SINEW_CPU")) {
+    live_steps(NULL);
+    return;
+  }
+  for (int k = 0; cpu_isa_at(k); k++) {
+    setenv("SINEW_CPU", cpu_isa_at(k)->name, 1);
+    live_steps(cpu_isa_at(k)->name);
+  }
+  unsetenv("SINEW_CPU");
 }
 
 TEST_WALK(arena_loss) {

@@ -1,6 +1,8 @@
 /* See plan_run.h. */
 #include "support/plan_run.h"
 
+#include "device/cpu/isa.h"
+
 #include "ir/dtype.h"
 #include "ops/table.h"
 
@@ -36,12 +38,30 @@ static const device *device_used(void) {
   return device_find(name ? name : "cpu");
 }
 
+/* One more plan; set: as SINEW_CPU has it, NULL: whatever that says. */
+static sn_status lower(plan_run *r, const device *d, int threads, const char *set) {
+  if (set)
+    setenv("SINEW_CPU", set, 1);
+  sn_status status = d->lower(d, r->ctx, r->c.program, &(device_options){.threads = threads},
+                              &r->lowered[r->n_lowered]);
+  if (set)
+    unsetenv("SINEW_CPU");
+  r->n_lowered += status == SN_OK;
+  return status;
+}
+
 static sn_status start(plan_run *r, bool proved) {
   const device *d = device_used();
   if (!d)
     return diag_fail(r->ctx, SN_ERR_NOT_FOUND, "SINEW_TEST_DEVICE: no such device compiles");
   SN_TRY(proved ? compile_graph(r->g, &r->options, &r->c) : by_hand(r));
-  return d->lower(d, r->ctx, r->c.program, &(device_options){.threads = 1}, &r->lowered);
+  SN_TRY(lower(r, d, 1, NULL));
+  int several = 2 + (int)(r->c.program->n_values % 3);
+  SN_TRY(lower(r, d, several, NULL));
+  bool sets = strcmp(d->name, "cpu") == 0 && !getenv("SINEW_CPU");
+  for (int i = 1; sets && cpu_isa_at(i); i++)
+    SN_TRY(lower(r, d, several, cpu_isa_at(i)->name));
+  return SN_OK;
 }
 
 sn_status plan_run_start(plan_run *r, const sn_graph *g, const compile_options *options) {
@@ -52,8 +72,9 @@ sn_status plan_run_start(plan_run *r, const sn_graph *g, const compile_options *
 }
 
 void plan_run_end(plan_run *r) {
-  if (r->lowered)
-    device_used()->destroy(r->lowered);
+  for (int i = 0; i < r->n_lowered; i++)
+    device_used()->destroy(r->lowered[i]);
+  r->n_lowered = 0;
   compile_destroy(&r->c);
 }
 
@@ -159,9 +180,9 @@ sn_status plan_run_once(plan_run *r, const plan_numbers *n, plan_results *res) {
                     .inputs = res->inputs,
                     .outputs = res->outputs,
                     .states = res->states,
-                    .prepare = !r->prepared};
-  sn_status status = device_used()->run(r->lowered, &run);
-  r->prepared = r->prepared || status == SN_OK;
+                    .prepare = !r->prepared[r->which]};
+  sn_status status = device_used()->run(r->lowered[r->which], &run);
+  r->prepared[r->which] = r->prepared[r->which] || status == SN_OK;
   sn_status buffers = check_buffers(r, n, res, status != SN_OK);
   return buffers != SN_OK ? buffers : status;
 }
@@ -207,39 +228,69 @@ static bool same_bits(const plan_results *a, const plan_results *b) {
   return true;
 }
 
-static bool right(plan_run *r, const plan_oracle *o, const plan_numbers *n, char *why,
+/* Another run gives the bits of the first. */
+static bool repeats(plan_run *r, const plan_numbers *n, const plan_results *first, int which,
+                    char *why, size_t size) {
+  plan_results again;
+  const char *name = which ? "a run on several threads" : "the second run";
+  r->which = which;
+  sn_status status = plan_run_once(r, n, &again);
+  bool same = status == SN_OK && same_bits(first, &again);
+  if (status != SN_OK)
+    snprintf(why, size, "%s fails: %s", name, sn_ctx_message(r->ctx));
+  else if (!same)
+    snprintf(why, size, "%s differs from the first", name);
+  plan_results_end(&again);
+  return same;
+}
+
+static bool right(plan_run *r, const plan_oracle *o, const plan_numbers *n, int which, char *why,
                   size_t size) {
-  plan_results once, twice;
+  plan_results once;
   bool ok = false;
-  if (plan_run_once(r, n, &once) != SN_OK) {
-    snprintf(why, size, "the run fails: %s", sn_ctx_message(r->ctx));
-    plan_results_end(&once);
-    return false;
-  }
-  if (plan_run_once(r, n, &twice) != SN_OK)
-    snprintf(why, size, "the second run fails: %s", sn_ctx_message(r->ctx));
-  else if (accept(r, o, n, &once, why, size)) {
-    ok = same_bits(&once, &twice);
-    if (!ok)
-      snprintf(why, size, "the second run differs from the first");
-  }
+  char which_text[16] = "", said[300] = "";
+  r->which = which;
+  if (which)
+    snprintf(which_text, sizeof which_text, "%s: ", cpu_isa_at(which - 1)->name);
+  if (plan_run_once(r, n, &once) != SN_OK)
+    snprintf(why, size, "%sthe run fails: %s", which_text, sn_ctx_message(r->ctx));
+  else if (accept(r, o, n, &once, said, sizeof said))
+    ok = which > 0 || (repeats(r, n, &once, 0, why, size) && repeats(r, n, &once, 1, why, size));
+  else
+    snprintf(why, size, "%s%s", which_text, said);
   plan_results_end(&once);
-  plan_results_end(&twice);
   return ok;
 }
 
+static bool all_right(plan_run *r, const plan_oracle *o, const plan_numbers *n, char *why,
+                      size_t size) {
+  bool ok = right(r, o, n, 0, why, size);
+  for (int which = 2; which < r->n_lowered && ok; which++)
+    ok = right(r, o, n, which, why, size);
+  r->which = 0;
+  return ok;
+}
+
+/* The message does not depend on threads either. */
 static bool fails_well(plan_run *r, const plan_numbers *n, char *why, size_t size) {
   char expected[300];
   plan_results res;
   snprintf(expected, sizeof expected, "%s", sn_ctx_message(r->ctx));
   sn_status status = plan_run_once(r, n, &res);
   bool ok = status == SN_ERR_INVALID || status == SN_ERR_NUMERIC;
+  plan_results_end(&res);
   if (status == SN_OK)
     snprintf(why, size, "the reference fails (%s), the plan does not", expected);
   else
     snprintf(why, size, "%s", sn_ctx_message(r->ctx));
+  r->which = 1;
+  bool same = plan_run_once(r, n, &res) == status &&
+              (status == SN_OK || strncmp(why, sn_ctx_message(r->ctx), size - 1) == 0);
+  r->which = 0;
   plan_results_end(&res);
-  return ok && *why;
+  if (ok && !same)
+    snprintf(why, size, "on several threads it fails otherwise: %s", sn_ctx_message(r->ctx));
+  return ok && same && *why;
 }
 
 plan_verdict plan_run_compare(plan_run *r, const plan_numbers *n, char *why, size_t size) {
@@ -248,7 +299,7 @@ plan_verdict plan_run_compare(plan_run *r, const plan_numbers *n, char *why, siz
   sn_status status = plan_oracle_run(&o, r->g, r->c.lowered, n);
   plan_verdict verdict = PLAN_WRONG;
   if (status == SN_OK)
-    verdict = right(r, &o, n, why, size) ? PLAN_RIGHT : PLAN_WRONG;
+    verdict = all_right(r, &o, n, why, size) ? PLAN_RIGHT : PLAN_WRONG;
   else if (status == SN_ERR_INVALID || status == SN_ERR_NUMERIC)
     verdict = fails_well(r, n, why, size) ? PLAN_FAILS : PLAN_WRONG;
   else
@@ -278,7 +329,6 @@ static void explain(plan_run *r, const plan_numbers *n, int n_numbers, char *why
   snprintf(why, size, "does not compile: %s", sn_ctx_message(r->ctx));
   plan_run_end(r);
   r->c = (compiled){0};
-  r->lowered = NULL;
   if (start(r, false) != SN_OK)
     snprintf(more, sizeof more, "%s", sn_ctx_message(r->ctx));
   else if (check_all(r, n, n_numbers, more, sizeof more) != PLAN_WRONG)

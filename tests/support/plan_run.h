@@ -24,13 +24,17 @@ typedef struct plan_tally {
   int compared, passed_over;
 } plan_tally;
 
+enum { PLAN_LOWERED = 8 };
 typedef struct plan_run {
   sn_ctx *ctx;
   const sn_graph *g;
   compile_options options;
   compiled c;
-  device_plan *lowered;
-  bool prepared; /* a run has filled the prepared arena */
+  /* The same program for one thread; for several; on the cpu, for the other instruction sets in turn. `which` is the one
+   * that a run is on. */
+  device_plan *lowered[PLAN_LOWERED];
+  bool prepared[PLAN_LOWERED]; /* a run has filled the prepared arena */
+  int n_lowered, which;
   plan_tally tally;
 } plan_run;
 
@@ -60,8 +64,8 @@ void plan_run_end(plan_run *r);
  * SN_ERR_INTERNAL when a guard was overwritten, an input changed, or a failed run changed a state. */
 sn_status plan_run_once(plan_run *r, const plan_numbers *n, plan_results *out);
 void plan_results_end(plan_results *r);
-/* Two runs, the second on what the first left in the arena and without preparing: they must agree to the last bit;
- * and with the reference, as said above. */
+/* Several runs: one, one on what it left in the arena and without preparing, one on several threads: they must agree to the
+ * last bit. And one for each other instruction set. All must agree with the reference, as said above. */
 plan_verdict plan_run_compare(plan_run *r, const plan_numbers *n, char *why, size_t size);
 
 /* Compiles with and without fusion, with and without the optimiser, as `modes` says (bits: 1 no_fusion, 2 no_opt;

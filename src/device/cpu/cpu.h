@@ -45,7 +45,8 @@ typedef struct cpu_crew {
   char *shared; /* scratch memory, PROGRAM_ALIGN aligned */
   size_t shared_bytes;
   struct cpu_counter {
-    _Alignas(64) atomic_llong next;
+    atomic_llong next;
+    char apart[64 - sizeof(atomic_llong)]; /* in cache lines of their own */
   } loops[CPU_LOOPS];
 } cpu_crew;
 
@@ -68,6 +69,7 @@ typedef struct cpu_run {
   bool failed;
   uint32_t site;
   int32_t shown;
+  int step, failed_step;        /* at work; of the failure */
   int64_t iteration, failed_at; /* of the loop at work; that of the failure */
 } cpu_run;
 

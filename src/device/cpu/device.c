@@ -201,13 +201,18 @@ static sn_status fail_required(const cpu_run *r) {
                    (int)r->shown);
 }
 
-/* Thread 0, while all others wait: whether a requirement of the steps so far does not hold. Of several failures in one step that
- * of the earliest iteration counts, whoever came upon it. */
+static bool is_earlier(const cpu_run *a, const cpu_run *b) {
+  return a->failed_step != b->failed_step ? a->failed_step < b->failed_step
+                                          : a->failed_at < b->failed_at;
+}
+
+/* Thread 0, while all others wait: whether a requirement of the steps so far does not hold. Of several failures that of the
+ * earliest step and iteration counts, whoever came upon it. */
 static void find_failure(plan_run *x) {
   const cpu_run *first = NULL;
   for (int t = 0; t < x->threads; t++) {
     const cpu_run *r = x->runs[t];
-    if (r->failed && (!first || r->failed_at < first->failed_at))
+    if (r->failed && (!first || is_earlier(r, first)))
       first = r;
   }
   if (first && x->status == SN_OK)
@@ -236,7 +241,7 @@ static void note_status(plan_run *x, cpu_run *r, sn_status status) {
 static void poll(plan_run *x, cpu_run *r, int i) {
   const sn_progress *progress = x->run->progress;
   int n = x->dp->program->n_main;
-  if (!progress || !progress->report || progress->report(progress->user, i, n, "steps"))
+  if (r->stop || !progress || !progress->report || progress->report(progress->user, i, n, "steps"))
     return;
   note_status(
       x, r,
@@ -248,6 +253,7 @@ static void run_archetype(plan_run *x, cpu_run *r, int index) {
   const lowered_step *l = &x->dp->steps[index];
   const cpu_archetype *a = &cpu_archetypes[s->kind];
   r->scratch_used = r->shared_used = 0;
+  r->step = index;
   r->iteration = 0;
   r->kept = l->kept ? x->dp->kept.data + l->kept_at : NULL;
   if (!a->alone || r->thread == 0)

@@ -295,6 +295,7 @@ static void run_require(cpu_run *r, region_state *st, const region_op_state *op,
   for (int i = 0; i < n && !r->failed; i++)
     if (!holds[i]) {
       r->failed = true;
+      r->failed_step = r->step;
       r->failed_at = r->iteration;
       r->site = op->i->index;
       r->shown = shown[i];
