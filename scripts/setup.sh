@@ -68,6 +68,9 @@ for group in "${@:-build}"; do
     long)
       need debootstrap debootstrap
       need git git
+      need gcc-aarch64-linux-gnu aarch64-linux-gnu-gcc
+      need qemu-user qemu-aarch64
+      need_file libc6-dev-arm64-cross /usr/aarch64-linux-gnu/include/stdio.h
       ;;
     vulkan) # the software driver and what checks shaders; tests that need them are skipped without
       need_file libvulkan1 /usr/lib/*/libvulkan.so.1 /usr/lib/libvulkan.so.1

@@ -136,9 +136,15 @@ static void mark_axes(const term *t, int n, bool *moves) {
       moves[t[k].axis] = true;
 }
 
-static void find_axes(const dag *d, bool *moves) {
+/* Of what the operand needs: registers that were moved in for a place may serve the other operand only. */
+static void find_axes(const dag *d, reg root, bool *moves) {
+  bool sink[REGION_MAX] = {false}, needed[REGION_MAX] = {false};
+  sink[root] = true;
+  dag_mark(d, sink, needed);
   for (int k = 0; k < d->n; k++) {
     const access *a = &d->nodes[k].i.at;
+    if (!needed[k])
+      continue;
     mark_axes(a->terms, a->n_terms, moves);
     for (int c = 0; c < a->n_checks; c++)
       mark_axes(a->checks[c].terms, a->checks[c].n_terms, moves);
@@ -149,8 +155,8 @@ static void find_axes(const dag *d, bool *moves) {
 static void order_axes(fuse_group *g, const fuse_product *p, place *at) {
   bool in_a[256] = {false}, in_b[256] = {false};
   int order[REGION_AXES], n = 0;
-  find_axes(&p->a, in_a);
-  find_axes(&p->b, in_b);
+  find_axes(&p->a, p->root_a, in_a);
+  find_axes(&p->b, p->root_b, in_b);
   for (int role = 0; role < 3; role++)
     for (int axis = 0; axis < g->n_axes; axis++) {
       int has = in_a[axis] && in_b[axis] ? 0 : in_b[axis] ? 2 : 1;
