@@ -1,5 +1,6 @@
 /* How many cores a process may use: team_cores of team.h. What the system does not tell counts as no limit. */
 #define _GNU_SOURCE /* sched_getaffinity */
+#include "base/cgroup.h"
 #include "base/team.h"
 
 #include <sched.h>
@@ -20,23 +21,21 @@ static long read_number(const char *path) {
   return n;
 }
 
-/* A name for the core that a processor belongs to; one of its own where the system does not say. */
+/* A name for the core that a processor belongs to: the first of its hardware threads, or the processor itself where the
+ * system does not say. */
 static long core_of(int cpu) {
   char path[96];
-  snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/core_id", cpu);
-  long core = read_number(path);
-  snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/physical_package_id", cpu);
-  long package = read_number(path);
-  return core < 0 ? -1 - (long)cpu : core + (package > 0 ? package << 16 : 0);
+  snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+  long first = read_number(path);
+  return first < 0 ? (long)cpu : first;
 }
 
 static int allowed_cores(void) {
-  static const int unknown = 0;
   cpu_set_t set;
   long seen[CPUS];
-  int n = unknown;
+  int n = 0;
   if (sched_getaffinity(0, sizeof set, &set) != 0)
-    return unknown;
+    return 0;
   for (size_t cpu = 0; cpu < CPUS && cpu < CPU_SETSIZE; cpu++) {
     if (!CPU_ISSET(cpu, &set))
       continue;
@@ -50,19 +49,20 @@ static int allowed_cores(void) {
   return n;
 }
 
-/* Of the control group, in whole processors, rounded up; 0: none. */
+/* Of the control groups, in whole processors, rounded up; 0: none. */
 static int quota(void) {
-  long limit = -1, period = 0;
-  FILE *f = fopen("/sys/fs/cgroup/cpu.max", "r"); /* version 2: "max 100000" or "200000 100000" */
-  if (f) {
-    if (fscanf(f, "%ld %ld", &limit, &period) != 2)
-      limit = -1;
-    fclose(f);
-  } else { /* version 1 */
-    limit = read_number("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
-    period = read_number("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+  int64_t limit, period, least = 0;
+  cgroup g;
+  for (bool more = cgroup_find("", "cpu", &g); more; more = cgroup_up(&g)) {
+    bool known = g.unified ? cgroup_read(&g, "cpu.max", &limit, &period) /* "max 100000": none */
+                           : cgroup_read(&g, "cpu.cfs_quota_us", &limit, NULL) &&
+                                 cgroup_read(&g, "cpu.cfs_period_us", &period, NULL);
+    if (!known || limit <= 0 || period <= 0)
+      continue;
+    int64_t whole = (limit + period - 1) / period;
+    least = least ? min_i64(least, whole) : whole;
   }
-  return limit > 0 && period > 0 ? (int)((limit + period - 1) / period) : 0;
+  return (int)min_i64(least, TEAM_MOST);
 }
 
 int team_cores(void) {

@@ -1,18 +1,24 @@
 /* sinew bench: how long the reference workloads take, as a table, as JSON, as a page; with a profile or a trace of the
- * steps. */
+ * steps. sinew bench ops: how long single operations take (bench_ops.h). */
 #include "cli/bench.h"
+
+#include "cli/bench_ops.h"
+#include "cli/bench_peak.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct bench_args {
-  const char *workload, *html, *trace;
+  const char *what; /* NULL or "ops" */
+  const char *workload, *html, *trace, *filter, *shapes;
   cli_session session;
   int64_t repeat;
-  bool json, profile;
+  bool json, profile, quick;
 } bench_args;
 
 static const cli_option options[] = {
+    {NULL, "ops", CLI_TEXT, offsetof(bench_args, what), false,
+     "measure single operations instead of workloads"},
     {"--workload", "NAME", CLI_TEXT, offsetof(bench_args, workload), false,
      "one of the reference workloads, or all (default)"},
     {"--repeat", "N", CLI_INT, offsetof(bench_args, repeat), false,
@@ -24,13 +30,40 @@ static const cli_option options[] = {
      "print time by archetype and the costliest steps, also as JSON"},
     {"--trace", "FILE", CLI_TEXT, offsetof(bench_args, trace), false,
      "write a span for each step, for chrome://tracing or Perfetto"},
+    {"--filter", "TEXT", CLI_TEXT, offsetof(bench_args, filter), false,
+     "ops: only those whose line has this text, or that are of this group"},
+    {"--shapes", "FILE", CLI_TEXT, offsetof(bench_args, shapes), false,
+     "ops: those in this file, one a line, in place of the usual ones"},
+    {"--quick", NULL, CLI_FLAG, offsetof(bench_args, quick), false,
+     "ops: a tiny one of each kind, to see that it works"},
     CLI_SESSION_ROWS(bench_args, session),
     {NULL, NULL, CLI_FLAG, 0, false, NULL}};
 
 enum { MOST_REPEATS = 100000, MOST_WORKLOADS = 32 };
 
+/* What belongs to the other half of the command. */
+static int check_what(const cli_command *self, const bench_args *a) {
+  bool ops = a->what != NULL;
+  const char *misplaced = NULL;
+  if (ops && strcmp(a->what, "ops") != 0) {
+    (void)cli_error(self, "unexpected argument %s; `sinew help %s` tells more", a->what,
+                    self->name);
+    return CLI_USAGE;
+  }
+  if (ops && (a->workload || a->html || a->trace || a->profile || a->session.plan_cache))
+    misplaced = "--workload, --html, --trace, --profile and --plan-cache are not for ops";
+  if (!ops && (a->filter || a->shapes || a->quick))
+    misplaced = "--filter, --shapes and --quick are for ops";
+  if (misplaced)
+    (void)cli_error(self, "%s", misplaced);
+  return misplaced ? CLI_USAGE : CLI_OK;
+}
+
 static int check_args(const cli_command *self, const bench_args *a) {
-  if (strcmp(a->workload, "all") != 0 && cli_check_workload(self, a->workload) != CLI_OK)
+  if (check_what(self, a) != CLI_OK)
+    return CLI_USAGE;
+  if (a->workload && strcmp(a->workload, "all") != 0 &&
+      cli_check_workload(self, a->workload) != CLI_OK)
     return CLI_USAGE;
   if (a->repeat < 1 || a->repeat > MOST_REPEATS) {
     (void)cli_error(self, "--repeat: expected 1 … %d, got %lld", MOST_REPEATS,
@@ -83,6 +116,19 @@ static sn_status show(sn_ctx *ctx, const bench_args *a, bench_report *r) {
   return write_to(ctx, a->trace, write_trace, r);
 }
 
+/* Beyond all caches; behind each workload, since what memory gives is not steady on all machines. */
+static sn_status see_peaks(sn_ctx *ctx, bench_options *o, int threads) {
+  const double footprint = 1e8;
+  bench_peak *p = o->profile ? bench_peak_create(threads, footprint) : NULL;
+  if (o->profile && !p)
+    return sn_ctx_fail(ctx, SN_ERR_NO_MEMORY, "out of memory");
+  double flops = p ? bench_peak_flops(p) : 0, bytes = p ? bench_peak_copy(p, footprint) : 0;
+  o->peak_flops = flops > o->peak_flops ? flops : o->peak_flops;
+  o->peak_bytes = bytes > o->peak_bytes ? bytes : o->peak_bytes;
+  bench_peak_destroy(p);
+  return SN_OK;
+}
+
 static sn_status run_in(sn_ctx *ctx, const bench_args *a) {
   bench_options o = {.threads = (int)a->session.threads,
                      .repeat = (int)a->repeat,
@@ -90,7 +136,7 @@ static sn_status run_in(sn_ctx *ctx, const bench_args *a) {
                      .profile = a->profile,
                      .spans = a->profile || a->trace || a->html};
   bench_result results[MOST_WORKLOADS] = {0};
-  bool all = strcmp(a->workload, "all") == 0;
+  bool all = !a->workload || strcmp(a->workload, "all") == 0;
   sn_status status = SN_OK;
   int n = 0;
   choose_device(a->session.device, &o);
@@ -101,6 +147,8 @@ static sn_status run_in(sn_ctx *ctx, const bench_args *a) {
     if (!all && w != sn_workload_find(a->workload))
       continue;
     status = bench_measure(ctx, w, &o, &results[n++]);
+    if (status == SN_OK)
+      status = see_peaks(ctx, &o, results[n - 1].form[0].stats.threads);
   }
   bench_report r = {&o, results, n};
   if (status == SN_OK)
@@ -110,8 +158,18 @@ static sn_status run_in(sn_ctx *ctx, const bench_args *a) {
   return status;
 }
 
+static sn_status run_ops(sn_ctx *ctx, const bench_args *a) {
+  return bench_ops(ctx, &(ops_options){.device = a->session.device,
+                                       .filter = a->filter,
+                                       .shapes = a->shapes,
+                                       .threads = (int)a->session.threads,
+                                       .repeat = (int)a->repeat,
+                                       .quick = a->quick,
+                                       .json = a->json});
+}
+
 static int run_bench(const cli_command *self, int argc, char **argv) {
-  bench_args args = {.workload = "all", .repeat = 5};
+  bench_args args = {.repeat = 5};
   sn_ctx *ctx;
   if (!cli_parse(self, argc, argv, &args))
     return CLI_USAGE;
@@ -120,18 +178,26 @@ static int run_bench(const cli_command *self, int argc, char **argv) {
     return code;
   if (sn_ctx_create(NULL, &ctx) != SN_OK)
     return cli_error(self, "out of memory");
-  code = run_in(ctx, &args) == SN_OK ? CLI_OK : cli_fail(self, ctx);
+  sn_status status = (args.what ? run_ops : run_in)(ctx, &args);
+  code = status == SN_OK ? CLI_OK : cli_fail(self, ctx);
   sn_ctx_destroy(ctx);
   return code;
 }
 
 const cli_command cli_bench = {
-    "bench", "measure the reference workloads", options,
+    "bench", "measure the reference workloads, or single operations", options,
     "compile: graph to ready session, of inference. inference: the forward pass. latency: the "
     "same on\n"
     "the smallest input. training: forward and backward, all gradients. Medians. Steps are timed "
     "only\n"
     "with --profile, --trace or --html. Progress goes to stderr. With --plan-cache, a plan may be "
     "found\n"
-    "instead of made, which `compile` then shows.",
+    "instead of made, which `compile` then shows.\n\n"
+    "ops: each operation as GFLOP/s and GB/s, counting what it cannot do without, and how much of "
+    "the\n"
+    "time is the least that the machine needs for it: the larger of arithmetic at the peak of "
+    "multiply-adds\n"
+    "and traffic at the bandwidth of memory (of a cache, where the operands fit into one). Both "
+    "peaks are\n"
+    "measured before and behind each operation, on as many threads.",
     run_bench};

@@ -41,6 +41,8 @@ typedef struct bench_options {
   bool spans; /* time steps */
   const char *plan_cache;
   bool profile; /* JSON has where the time goes */
+  /* What the machine can do a second, on as many threads; 0: not measured, which only a profile asks for. */
+  double peak_flops, peak_bytes;
 } bench_options;
 
 typedef struct bench_report {
@@ -63,11 +65,14 @@ void bench_html(FILE *out, const bench_report *r);
 /* Seconds by archetype of a form, the most first; returns how many. */
 typedef struct bench_share {
   const char *archetype;
-  double seconds;
+  double seconds, bound; /* taken, and the least that the machine would need */
   int steps;
 } bench_share;
 enum { BENCH_SHARES = 16 };
-int bench_shares(const bench_form *f, bench_share out[BENCH_SHARES]);
+int bench_shares(const bench_options *o, const bench_form *f, bench_share out[BENCH_SHARES]);
+/* The least time for a step: the longer of arithmetic and memory traffic at the peaks; at most what it took (operands that
+ * come from a cache are faster than memory). 0 without peaks. */
+double bench_bound(const bench_options *o, const bench_step *s);
 
 /* The steps that took longest, the longest first; returns how many. */
 int bench_costliest(const bench_form *f, const bench_step **out, int capacity);

@@ -13,9 +13,9 @@ static void row(FILE *out, const bench_result *x) {
 }
 
 /* One bar: the archetypes of a form, one behind the other. */
-static void stack(FILE *out, const bench_form *f) {
+static void stack(FILE *out, const bench_options *o, const bench_form *f) {
   bench_share shares[BENCH_SHARES];
-  int n = bench_shares(f, shares);
+  int n = bench_shares(o, f, shares);
   double all = 0, x = 0;
   for (int k = 0; k < n; k++)
     all += shares[k].seconds;
@@ -37,9 +37,9 @@ static void stack(FILE *out, const bench_form *f) {
   fputs("</svg></td></tr>\n", out);
 }
 
-static void legend(FILE *out, const bench_result *x) {
+static void legend(FILE *out, const bench_options *o, const bench_result *x) {
   bench_share shares[BENCH_SHARES];
-  int n = bench_shares(&x->form[2], shares);
+  int n = bench_shares(o, &x->form[2], shares);
   fputs("<div class=\"legend\">", out);
   for (int k = 0; k < n; k++)
     fprintf(out,
@@ -69,13 +69,13 @@ static void costliest(FILE *out, const bench_form *f) {
   fputs("</table>\n", out);
 }
 
-static void workload(FILE *out, const bench_result *x) {
+static void workload(FILE *out, const bench_options *o, const bench_result *x) {
   fprintf(out, "<section><h2>%s</h2><p>Where the time goes. Point at a bar for its numbers.</p>\n",
           sn_workload_name(x->workload));
-  legend(out, x);
+  legend(out, o, x);
   fputs("<table>\n", out);
   for (int k = 0; k < BENCH_FORMS; k++)
-    stack(out, &x->form[k]);
+    stack(out, o, &x->form[k]);
   fputs("</table><p></p>\n", out);
   costliest(out, &x->form[2]);
   fputs("</section>\n", out);
@@ -97,6 +97,6 @@ void bench_html(FILE *out, const bench_report *r) {
     row(out, &r->results[i]);
   fputs("</table></section>\n", out);
   for (int i = 0; i < r->n; i++)
-    workload(out, &r->results[i]);
+    workload(out, r->options, &r->results[i]);
   report_html_end(out);
 }

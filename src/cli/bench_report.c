@@ -8,8 +8,9 @@
 
 void bench_table(FILE *out, const bench_report *r) {
   char a[REPORT_NUMBER], b[REPORT_NUMBER];
-  fprintf(out, "%s: %s; median of %d\n\n", r->options->device, r->options->description,
-          r->options->repeat);
+  int threads = r->n > 0 ? r->results[0].form[0].stats.threads : 0;
+  fprintf(out, "%s: %s; %d thread%s; median of %d\n\n", r->options->device, r->options->description,
+          threads, report_plural(threads), r->options->repeat);
   fprintf(out, "%-16s %10s %13s %11s %12s %11s %11s  %s\n", "workload", "compile s", "inference ms",
           "latency ms", "training ms", "arena", "process", "loss");
   for (int i = 0; i < r->n; i++) {
@@ -46,15 +47,16 @@ static void json_memory(FILE *out, const bench_result *x) {
   fputc('}', out);
 }
 
-static void json_profile_form(FILE *out, const bench_form *f) {
+static void json_profile_form(FILE *out, const bench_options *o, const bench_form *f) {
   enum { MOST = 12 };
   bench_share shares[BENCH_SHARES];
   const bench_step *steps[MOST];
-  int n_shares = bench_shares(f, shares), n_steps = bench_costliest(f, steps, MOST);
+  int n_shares = bench_shares(o, f, shares), n_steps = bench_costliest(f, steps, MOST);
   fprintf(out, "\n  \"%s\": {\"archetypes\": {", f->name);
   for (int k = 0; k < n_shares; k++) {
     fprintf(out, "%s\"%s\": {\"steps\": %d", k ? ", " : "", shares[k].archetype, shares[k].steps);
     json_pair(out, ", ", "ms", 1e3 * shares[k].seconds);
+    json_pair(out, ", ", "bound_ms", 1e3 * shares[k].bound);
     fputc('}', out);
   }
   fputs("}, \"costliest\": [", out);
@@ -64,6 +66,7 @@ static void json_profile_form(FILE *out, const bench_form *f) {
     fprintf(out, ", \"phase\": \"%s\", \"archetype\": \"%s\"", steps[k]->phase,
             steps[k]->archetype);
     json_pair(out, ", ", "ms", 1e3 * steps[k]->seconds);
+    json_pair(out, ", ", "bound_ms", 1e3 * bench_bound(o, steps[k]));
     json_pair(out, ", ", "flops", steps[k]->flops);
     json_pair(out, ", ", "bytes", steps[k]->bytes);
     fputc('}', out);
@@ -71,11 +74,11 @@ static void json_profile_form(FILE *out, const bench_form *f) {
   fputs("]}", out);
 }
 
-static void json_profile(FILE *out, const bench_result *x) {
+static void json_profile(FILE *out, const bench_options *o, const bench_result *x) {
   fputs(",\n \"profile\": {", out);
   for (int k = 0; k < BENCH_FORMS; k++) {
     fputs(k ? "," : "", out);
-    json_profile_form(out, &x->form[k]);
+    json_profile_form(out, o, &x->form[k]);
   }
   fputc('}', out);
 }
@@ -93,6 +96,9 @@ static void json_result(FILE *out, const bench_report *r, const bench_result *x)
   json_pair(out, ", ", "inference_ms", x->form[0].median_ms);
   json_pair(out, ", ", "latency_ms", x->form[1].median_ms);
   json_pair(out, ", ", "training_ms", x->form[2].median_ms);
+  json_pair(out, ", ", "inference_best_ms", x->form[0].best_ms);
+  json_pair(out, ", ", "latency_best_ms", x->form[1].best_ms);
+  json_pair(out, ", ", "training_best_ms", x->form[2].best_ms);
   json_pair(out, ", ", "training_compile_s", x->form[2].compile_s);
   json_pair(out, "},\n \"outputs\": {", "loss", x->loss);
   fputs(", \"logits_sample\": [", out);
@@ -103,7 +109,7 @@ static void json_result(FILE *out, const bench_report *r, const bench_result *x)
   fputs("]},\n ", out);
   json_memory(out, x);
   if (r->options->profile)
-    json_profile(out, x);
+    json_profile(out, r->options, x);
   fputc('}', out);
 }
 
@@ -124,7 +130,14 @@ static int by_seconds(const void *a, const void *b) {
   return (x < y) - (x > y);
 }
 
-int bench_shares(const bench_form *f, bench_share out[BENCH_SHARES]) {
+double bench_bound(const bench_options *o, const bench_step *s) {
+  double compute = o->peak_flops > 0 ? s->flops / o->peak_flops : 0;
+  double memory = o->peak_bytes > 0 ? s->bytes / o->peak_bytes : 0;
+  double least = compute > memory ? compute : memory;
+  return least < s->seconds ? least : s->seconds;
+}
+
+int bench_shares(const bench_options *o, const bench_form *f, bench_share out[BENCH_SHARES]) {
   int n = 0;
   for (int i = 0; i < f->n_steps; i++) {
     const bench_step *s = &f->steps[i];
@@ -134,8 +147,9 @@ int bench_shares(const bench_form *f, bench_share out[BENCH_SHARES]) {
     if (k == BENCH_SHARES)
       continue;
     if (k == n)
-      out[n++] = (bench_share){s->archetype, 0, 0};
+      out[n++] = (bench_share){.archetype = s->archetype};
     out[k].seconds += s->seconds;
+    out[k].bound += bench_bound(o, s);
     out[k].steps++;
   }
   qsort(out, (size_t)n, sizeof *out, by_seconds);
@@ -161,7 +175,9 @@ int bench_costliest(const bench_form *f, const bench_step **out, int capacity) {
   return n;
 }
 
-static void profile_steps(FILE *out, const bench_form *f, double all) {
+static double percent(double part, double all) { return all > 0 ? 100 * part / all : 0; }
+
+static void profile_steps(FILE *out, const bench_options *o, const bench_form *f, double all) {
   enum { MOST = 12 };
   const bench_step *steps[MOST];
   int n = bench_costliest(f, steps, MOST);
@@ -169,30 +185,46 @@ static void profile_steps(FILE *out, const bench_form *f, double all) {
     const bench_step *s = steps[i];
     double gflops = s->seconds > 0 ? 1e-9 * s->flops / s->seconds : 0;
     double gbytes = s->seconds > 0 ? 1e-9 * s->bytes / s->seconds : 0;
-    fprintf(out, "  %9.3f ms %5.1f %%  %8.1f GFLOP/s %7.1f GB/s  %-14s %s\n", 1e3 * s->seconds,
-            all > 0 ? 100 * s->seconds / all : 0, gflops, gbytes, s->archetype, s->name);
+    fprintf(out, "  %9.3f ms %5.1f %%  %5.1f %%  %8.1f GFLOP/s %7.1f GB/s  %-14s %s\n",
+            1e3 * s->seconds, percent(s->seconds, all), percent(bench_bound(o, s), s->seconds),
+            gflops, gbytes, s->archetype, s->name);
   }
 }
 
-static void profile_form(FILE *out, const char *workload, const bench_form *f) {
+static void profile_shares(FILE *out, const bench_share *shares, int n, double all) {
+  for (int k = 0; k < n; k++)
+    fprintf(out, "  %9.3f ms %5.1f %%  %5.1f %%  %-14s %d steps; at its bound %.3f ms less\n",
+            1e3 * shares[k].seconds, percent(shares[k].seconds, all),
+            percent(shares[k].bound, shares[k].seconds), shares[k].archetype, shares[k].steps,
+            1e3 * (shares[k].seconds - shares[k].bound));
+}
+
+static void profile_form(FILE *out, const bench_options *o, const char *workload,
+                         const bench_form *f) {
   bench_share shares[BENCH_SHARES];
-  double all = 0;
-  int n = bench_shares(f, shares);
-  for (int k = 0; k < n; k++)
+  double all = 0, bound = 0;
+  int n = bench_shares(o, f, shares);
+  for (int k = 0; k < n; k++) {
     all += shares[k].seconds;
-  fprintf(out, "\n%s, %s: %.3f ms in %d steps of %.3f ms\n", workload, f->name, 1e3 * all,
-          f->n_steps, f->median_ms);
-  for (int k = 0; k < n; k++)
-    fprintf(out, "  %9.3f ms %5.1f %%  %-14s %d steps\n", 1e3 * shares[k].seconds,
-            all > 0 ? 100 * shares[k].seconds / all : 0, shares[k].archetype, shares[k].steps);
+    bound += shares[k].bound;
+  }
+  fprintf(out, "\n%s, %s: %.3f ms in %d steps of %.3f ms; bound %.3f ms\n", workload, f->name,
+          1e3 * all, f->n_steps, f->median_ms, 1e3 * bound);
+  fprintf(out, "  %12s %7s  %7s\n", "time", "of all", "bound");
+  profile_shares(out, shares, n, all);
   fputs("  costliest\n", out);
-  profile_steps(out, f, all);
+  profile_steps(out, o, f, all);
 }
 
 void bench_profile(FILE *out, const bench_report *r) {
+  fprintf(out,
+          "\nbound: what the least time is of the time taken, at %.1f GFLOP/s and %.1f GB/s as "
+          "measured\n",
+          1e-9 * r->options->peak_flops, 1e-9 * r->options->peak_bytes);
   for (int i = 0; i < r->n; i++)
     for (int k = 0; k < BENCH_FORMS; k++)
-      profile_form(out, sn_workload_name(r->results[i].workload), &r->results[i].form[k]);
+      profile_form(out, r->options, sn_workload_name(r->results[i].workload),
+                   &r->results[i].form[k]);
 }
 
 /* --- the trace --- */

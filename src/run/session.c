@@ -2,6 +2,7 @@
  * stores, let the engine (session_ref.c, session_plan.c) compute and commit, and only then show its outputs. */
 #include "run/session.h"
 
+#include "base/memory.h"
 #include "ir/dim.h"
 #include "ir/dtype.h"
 #include "ops/table.h"
@@ -18,7 +19,7 @@ bool session_buffer_reserve(sn_ctx *ctx, session_buffer *b, size_t size) {
     (void)!diag_fail(ctx, SN_ERR_NO_MEMORY, "out of memory: asked for %zu bytes", size);
     return false;
   }
-  void *block = mem_alloc(ctx, room);
+  void *block = memory_expect(ctx, "a buffer", room) == SN_OK ? mem_alloc(ctx, room) : NULL;
   if (!block)
     return false;
   session_buffer_free(ctx, b);
@@ -184,7 +185,7 @@ sn_status session_reserve_outputs(sn_session *s) {
     SN_TRY(
         session_value_type(s, s->graph->outputs[i].value, "output", o->name, &o->type, &o->size));
     if (!session_buffer_reserve(s->ctx, &o->buffer, o->size))
-      return SN_ERR_NO_MEMORY;
+      return diag_within(s->ctx, SN_ERR_NO_MEMORY, "output \"%s\"", o->name);
   }
   return SN_OK;
 }

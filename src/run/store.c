@@ -1,6 +1,7 @@
 /* Entries: adding, finding, reading, writing. Files are in checkpoint.c. See store.h. */
 #include "run/store.h"
 
+#include "base/memory.h"
 #include "ir/dim.h"
 #include "ir/dtype.h"
 #include "base/philox.h"
@@ -95,7 +96,8 @@ static sn_status size_of(sn_ctx *ctx, const char *name, sn_type type, int64_t *c
       return diag_fail(ctx, SN_ERR_INVALID, "store: entry \"%s\": dim %d is negative or too large",
                        name, d);
   *size = (size_t)*count * sn_dtype_size(type.dtype);
-  return SN_OK;
+  sn_status status = memory_expect(ctx, "it", *size);
+  return status == SN_OK ? SN_OK : diag_within(ctx, status, "store: entry \"%s\"", name);
 }
 
 sn_status store_add(sn_store *s, const char *name, sn_type type) {

@@ -120,13 +120,68 @@ static bool delinearise(const reshape *r, coord_sum rest, const sn_dim *dims, in
   return settle(r, &rest, dims[0], &out[0]);
 }
 
+/* Coordinates as the digits of a number, the outermost first: digit d is known to lie in 0 … size[d]-1, which its terms may
+ * not show (a coordinate under a check goes outside, but is then not read). */
+typedef struct digits {
+  int n;
+  coord digit[SN_MAX_RANK];
+  sn_dim size[SN_MAX_RANK];
+} digits;
+
+/* The number modulo `by`; what is left of the digits is the quotient. Whole digits from the inner end, and a part of one. */
+static bool digits_take(const reshape *r, digits *x, sn_dim by, coord_sum *out) {
+  sn_dim weight = 1, rest;
+  *out = (coord_sum){0};
+  while (by != 1) {
+    if (x->n == 0)
+      return false;
+    coord *digit = &x->digit[x->n - 1], part = *digit;
+    sn_dim *size = &x->size[x->n - 1], taken = *size;
+    if (dim_divide(r->g, by, *size, &rest)) {
+      by = rest;
+      x->n--;
+    } else if (dim_divide(r->g, *size, by, &rest) &&
+               coord_divide(r->g, r->axis_extents, digit, by, *size, digit, &part)) {
+      *size = rest;
+      taken = by;
+      by = 1;
+    } else {
+      return false;
+    }
+    if (!sum_add(r->g, out, &part, weight) || !dim_try_mul(r->g, weight, taken, &weight))
+      return false;
+  }
+  return true;
+}
+
+static bool reshape_digits(const reshape *r, const coord *at, const sn_dim *to, int n_to,
+                           const sn_dim *from, int n_from, coord *out) {
+  digits x = {.n = n_to};
+  coord_sum s;
+  memcpy(x.digit, at, (size_t)n_to * sizeof *at);
+  memcpy(x.size, to, (size_t)n_to * sizeof *to);
+  for (int d = n_from - 1; d > 0; d--) {
+    if (!digits_take(r, &x, from[d], &s))
+      return false;
+    sum_simplify(r->g, r->axis_extents, &s);
+    if (!sum_coord(&s, &out[d]))
+      return false;
+  }
+  return sum_linear(r->g, x.digit, x.size, x.n, &s) && sum_coord(&s, &out[0]);
+}
+
 static bool reshape_group(const reshape *r, const coord *at, const sn_dim *to, int n_to,
                           const sn_dim *from, int n_from, coord *out) {
   coord_sum linear;
+  const reshape by_terms = {NULL, r->g, r->axis_extents};
   if (n_to == 1 && n_from == 1) {
     out[0] = at[0];
     return true;
   }
+  if (sum_linear(r->g, at, to, n_to, &linear) && delinearise(&by_terms, linear, from, n_from, out))
+    return true;
+  if (reshape_digits(r, at, to, n_to, from, n_from, out))
+    return true;
   if (!sum_linear(r->g, at, to, n_to, &linear)) {
     if (!r->c)
       return false;

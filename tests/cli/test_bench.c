@@ -64,7 +64,7 @@ static bench_form form(const char *name, double ms) {
   return (bench_form){.name = name,
                       .compile_s = 0.25,
                       .median_ms = ms,
-                      .best_ms = ms,
+                      .best_ms = ms / 2,
                       .stats = {.arena_bytes = 4096, .prepare_bytes = 64, .threads = 3},
                       .steps = steps,
                       .n_steps = 2,
@@ -85,7 +85,14 @@ static char *written(void (*show)(FILE *, const bench_report *), int n) {
     r[i].form[1] = form("latency", 1);
     r[i].form[2] = form("training", 9);
   }
-  bench_options o = {"cpu", "a <machine>", 2, 5, true, NULL, true};
+  bench_options o = {.device = "cpu",
+                     .description = "a <machine>",
+                     .threads = 2,
+                     .repeat = 5,
+                     .spans = true,
+                     .profile = true,
+                     .peak_flops = 2e12,  /* matmul: 1 ms of 2 */
+                     .peak_bytes = 1e10}; /* row: 0.2 ms of 1 */
   bench_report report = {&o, r, n};
   char *text = calloc(1, 1 << 18);
   FILE *f = fopen(test_scratch("bench"), "w+");
@@ -135,6 +142,8 @@ TEST(json_has_the_names_of_the_arena) {
   CHECK_EQ_STR(sn_json_string(sn_json_get(p.root, "backend"), NULL), "cpu");
   CHECK(number(t, "compile_s") == 0.25 && number(t, "inference_ms") == 3);
   CHECK(number(t, "latency_ms") == 1 && number(t, "training_ms") == 9);
+  CHECK(number(t, "inference_best_ms") == 1.5 && number(t, "training_best_ms") == 4.5);
+  CHECK(number(t, "latency_best_ms") == 0.5);
   CHECK(number(o, "loss") == 1.5);
   CHECK_EQ_INT(sn_json_size(sn_json_get(o, "logits_sample")), 2);
   CHECK(number(sn_json_get(p.root, "memory"), "peak_bytes") == 1e6);
@@ -143,7 +152,9 @@ TEST(json_has_the_names_of_the_arena) {
   const sn_json *profile = sn_json_get(sn_json_get(p.root, "profile"), "latency");
   const sn_json *costliest = sn_json_get(profile, "costliest");
   CHECK(number(sn_json_get(sn_json_get(profile, "archetypes"), "matmul"), "ms") == 2);
+  CHECK_NEAR(number(sn_json_get(sn_json_get(profile, "archetypes"), "row"), "bound_ms"), 0.2, 1e-9);
   CHECK_EQ_INT(sn_json_size(costliest), 2);
+  CHECK(number(sn_json_at(costliest, 0), "bound_ms") == 1);
   CHECK(number(sn_json_at(costliest, 0), "flops") == 2e9);
   end(&p);
   p = parse(written(bench_json, 2));
@@ -175,7 +186,11 @@ TEST(table_and_profile) {
   CHECK_STR_HAS(table, "SmolLM2-135M");
   CHECK_STR_HAS(table, "SmolVLA");
   CHECK_STR_HAS(profile, "SmolLM2-135M, training: 3.000 ms in 2 steps");
-  CHECK_STR_HAS(profile, "66.7 %  matmul");
+  CHECK_STR_HAS(table, "cpu: a <machine>; 3 threads; median of 5");
+  CHECK_STR_HAS(profile, "at 2000.0 GFLOP/s and 10.0 GB/s");
+  CHECK_STR_HAS(profile, "2 steps of 9.000 ms; bound 1.200 ms");
+  CHECK_STR_HAS(profile, "66.7 %   50.0 %  matmul         1 steps; at its bound 1.000 ms less");
+  CHECK_STR_HAS(profile, "33.3 %   20.0 %  row            1 steps; at its bound 0.800 ms less");
   CHECK_STR_HAS(profile, "1000.0 GFLOP/s");
   free(table);
   free(profile);

@@ -234,9 +234,9 @@ TEST(draws_follow_the_seed) {
 /* --- beside training: no weight that a session has read before may be stale --- */
 
 /* A generator made before any training sees the weights of now: those that a reloaded checkpoint has. */
-static void check_against_reloaded(const tiny_model *t, sn_generator *old, const char *path) {
+static void check_against_reloaded(const tiny_model *t, sn_generator *old,
+                                   const sn_generate_options *options, const char *path) {
   tiny_model r;
-  sn_generate_options greedy = {0};
   if (!tiny_start(&r, sn_model_get_config(t->model)))
     return;
   sn_safetensors *file;
@@ -245,7 +245,7 @@ static void check_against_reloaded(const tiny_model *t, sn_generator *old, const
     CHECK(sn_store_load_weights(r.store, sn_model_weight_names(r.model),
                                 sn_model_weight_count(r.model), file) == SN_OK);
     sn_safetensors_close(file);
-    sn_generator *fresh = generator(&r, &greedy);
+    sn_generator *fresh = generator(&r, options);
     for (int i = 0; i < 3; i++) {
       size_t n = i ? 0 : PROMPT;
       CHECK_EQ_INT(next(t, old, prompt, n), next(&r, fresh, prompt, n));
@@ -270,7 +270,7 @@ static void alternate(const char *family) {
     old[i] = generator(&t, &options[i % 2]);
   CHECK(tiny_lesson_start(&l, t.model, t.store, &o) == SN_OK);
   for (int i = 0; i < 4; i++) {
-    check_against_reloaded(&t, old[i], test_scratch("now.safetensors"));
+    check_against_reloaded(&t, old[i], &options[i % 2], test_scratch("now.safetensors"));
     CHECK(sn_generator_logits(old[i], logits, TINY_VOCAB) == SN_OK);
     CHECK(memcmp(logits, before, sizeof logits) != 0);
     memcpy(before, logits, sizeof before);

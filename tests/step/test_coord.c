@@ -438,6 +438,30 @@ TEST(round_trips_vanish) {
   end(&b);
 }
 
+/* A coordinate under a check (a convolution's padding) has terms that go outside; where it is read it lies inside. So of
+ * [C, W] seen as [G, C / G * W], for channel c and column w - 1: [c / 4, 32 (c % 4) + w - 1]. */
+TEST(checked_coordinates_divide) {
+  bench b;
+  place p, at = {.rank = 2, .n_checks = 1};
+  coord sum, inner = axis_part(0, 32, 1, 4);
+  sn_dim extents[] = {64, 34};
+  if (!begin(&b))
+    return;
+  at.c[0] = coord_axis(0);
+  coord column = coord_axis(1);
+  at.c[1] = at.checks[0].of = coord_shift(b.g, &column, -1);
+  at.checks[0].size = 32;
+  at.checks[0].divisor = 1;
+  if (CHECK(place_reshape(NULL, b.g, extents, SN_SHAPE(64, 32), &at, SN_SHAPE(16, 128), &p))) {
+    check_coord(&p.c[0], axis_part(0, 1, 4, 0));
+    CHECK(coord_add(b.g, &inner, &at.c[1], &sum) && coord_equal(&p.c[1], &sum));
+    CHECK_EQ_INT(p.n_checks, 1);
+  }
+  /* 48 columns straddle the rows of 32: no terms can say that */
+  CHECK(!place_reshape(NULL, b.g, extents, SN_SHAPE(63, 32), &at, SN_SHAPE(42, 48), &p));
+  end(&b);
+}
+
 TEST(flips_divide) {
   bench b;
   coord q, r;

@@ -81,7 +81,7 @@ sn_status cpu_case_run(cpu_case *c, const step *s) {
   team *t = NULL;
   c->threads = c->threads ? c->threads : 1;
   SN_TRY(team_get(c->ctx, c->threads, &t));
-  cpu_crew *crew = aligned_alloc(64, sizeof *crew);
+  cpu_crew *crew = aligned_alloc(64, (sizeof *crew + 63) / 64 * 64);
   job *j = calloc(1, sizeof *j);
   size_t each = cpu_take_bytes(a->need(c->program, s));
   *crew = (cpu_crew){.team = t, .shared = garbage(shared), .shared_bytes = shared};

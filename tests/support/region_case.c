@@ -27,6 +27,9 @@ void region_case_destroy(region_case *c) {
       free(c->expected[v]);
     }
   }
+  for (int i = 0; i < CASE_ISAS; i++)
+    for (uint32_t v = 1; v < c->program.n_values; v++)
+      free(c->of_isa[i][v]);
   sn_ctx_destroy(c->ctx);
   free(c);
 }
@@ -119,7 +122,54 @@ reg region_reduce(region_case *c, reduce_kind kind, sn_dtype dtype, reg a) {
 }
 
 /* --- running --- */
+static bool is_own(const region_case *c, uint32_t v) { return !c->values[v].in_place_of; }
+
+/* Copies of all data, or back again. */
+static void copy_data(region_case *c, void **saved, bool back) {
+  for (uint32_t v = 1; v < c->program.n_values; v++) {
+    size_t bytes = (size_t)c->values[v].bytes;
+    if (!is_own(c, v))
+      continue;
+    if (!saved[v])
+      saved[v] = malloc(bytes + 1);
+    memcpy(back ? c->data[v] : saved[v], back ? saved[v] : c->data[v], bytes);
+  }
+}
+
+static void free_data(region_case *c, void **saved) {
+  for (uint32_t v = 1; v < c->program.n_values; v++)
+    free(saved[v]);
+}
+
+static bool same_data(const region_case *c, void *const *saved) {
+  for (uint32_t v = 1; v < c->program.n_values; v++)
+    if (is_own(c, v) && memcmp(saved[v], c->data[v], (size_t)c->values[v].bytes) != 0)
+      return FAIL("value %u: other bits on %d threads with %s", v, c->run.threads,
+                  c->run.isa->name);
+  return true;
+}
+
+/* From `before`, on 1 to 4 threads; what one thread makes of it stays in `after` and in the data. */
+static sn_status run_isa(region_case *c, const step *s, void **before, void **after) {
+  bool failed = false;
+  int32_t shown = 0;
+  for (int threads = 1; threads <= 4; threads++) {
+    copy_data(c, before, true);
+    c->run.threads = threads;
+    SN_TRY(cpu_case_run(&c->run, s));
+    if (threads == 1) {
+      copy_data(c, after, false);
+      failed = c->run.failed, shown = c->run.shown;
+    }
+    CHECK(c->run.failed == failed && (!failed || c->run.shown == shown));
+    if (!same_data(c, after))
+      break;
+  }
+  return SN_OK;
+}
+
 sn_status region_case_run(region_case *c, int n_axes, const sn_dim *extents) {
+  void *before[CASE_VALUES] = {0};
   c->part.n_axes = n_axes;
   for (int i = 0; i < n_axes; i++)
     c->part.extent[i] = extents[i];
@@ -129,7 +179,17 @@ sn_status region_case_run(region_case *c, int n_axes, const sn_dim *extents) {
   c->run.program = &c->program;
   c->run.sizes = c->sizes;
   c->run.addresses = c->data;
-  return cpu_case_run(&c->run, &s);
+  copy_data(c, before, false);
+  int n = 0;
+  sn_status status = SN_OK;
+  while (cpu_isa_at(n))
+    n++;
+  for (int i = n - 1; i >= 0 && status == SN_OK; i--) { /* the best last */
+    c->run.isa = cpu_isa_at(i);
+    status = run_isa(c, &s, before, c->of_isa[i]);
+  }
+  free_data(c, before);
+  return status;
 }
 
 /* --- the interpreter --- */
@@ -273,6 +333,20 @@ static void row(naive *n, int unused) {
   }
 }
 
+static bool check_value(const region_case *c, int isa, uint32_t v, double tolerance) {
+  const void *data = c->of_isa[isa][v] ? c->of_isa[isa][v] : c->data[v];
+  for (int64_t i = 0; i < c->values[v].count; i++) {
+    double got = dtype_load(c->values[v].type.dtype, data, i), want = c->expected[v][i];
+    if (isnan(got) && isnan(want))
+      continue;
+    if (got == want || fabs(got - want) <= tolerance * fmax(1, fabs(want)))
+      continue;
+    return FAIL("%s: value %u, element %lld: expected %.9g, got %.9g", cpu_isa_at(isa)->name, v,
+                (long long)i, want, got);
+  }
+  return true;
+}
+
 bool region_case_check(region_case *c, double tolerance) {
   naive *n = calloc(1, sizeof *n);
   n->c = c;
@@ -280,14 +354,9 @@ bool region_case_check(region_case *c, double tolerance) {
     n->extent[i] = value_of(n, c->part.extent[i]);
   each_point(n, 0, c->part.n_outer, row, 0);
   free(n);
-  for (uint32_t v = 1; v < c->program.n_values; v++)
-    for (int64_t i = 0; i < c->values[v].count; i++) {
-      double got = dtype_load(c->values[v].type.dtype, c->data[v], i), want = c->expected[v][i];
-      if (isnan(got) && isnan(want))
-        continue;
-      if (got == want || fabs(got - want) <= tolerance * fmax(1, fabs(want)))
-        continue;
-      return FAIL("value %u, element %lld: expected %.9g, got %.9g", v, (long long)i, want, got);
-    }
+  for (int i = 0; cpu_isa_at(i); i++)
+    for (uint32_t v = 1; v < c->program.n_values; v++)
+      if (is_own(c, v) && !check_value(c, i, v, tolerance))
+        return false;
   return CHECK(c->failed == c->run.failed);
 }

@@ -15,7 +15,7 @@
 
 #include "support/cpu_case.h"
 
-enum { CASE_VALUES = 32, CASE_TERMS = 2048, CASE_CHECKS = 256, CASE_SIZES = 16 };
+enum { CASE_VALUES = 32, CASE_TERMS = 2048, CASE_CHECKS = 256, CASE_SIZES = 16, CASE_ISAS = 4 };
 
 typedef struct region_case {
   sn_ctx *ctx;
@@ -32,7 +32,9 @@ typedef struct region_case {
   int phase;      /* that instructions are given */
   bool row;
   bool failed;  /* of the interpreter: a require did not hold */
-  cpu_case run; /* threads and isa may be set before; as it was left */
+  cpu_case run; /* as it was left */
+  void *of_isa[CASE_ISAS]
+              [CASE_VALUES]; /* what the data are on other instruction sets than the best */
 } region_case;
 
 region_case *region_case_create(void);
@@ -54,8 +56,10 @@ reg region_alu(region_case *c, alu code, sn_dtype dtype, reg a, reg b, reg d);
 reg region_number(region_case *c, sn_dtype dtype, double x);
 reg region_reduce(region_case *c, reduce_kind kind, sn_dtype dtype, reg a);
 
+/* On every instruction set and on 1 to 4 threads, which must give the same bits. */
 sn_status region_case_run(region_case *c, int n_axes, const sn_dim *extents);
-/* Runs the interpreter on what values were, and compares all of them: relative to the larger of 1 and the value. */
+/* Runs the interpreter on what values were, and compares all of them, of all instruction sets: relative to the larger of 1 and the
+ * value. */
 bool region_case_check(region_case *c, double tolerance);
 
 #endif

@@ -1,230 +1,284 @@
 /* Attention, forward: blocks of query rows pass over blocks of keys and keep, for each row, the largest score so far,
  * the sum of exp(score - largest) and the sum of these times v; so no matrix of scores beyond a block exists.
  *
- * A masked key must count nothing whatever v holds there, but the kernel would multiply 0 by it: so blocks of v with an
- * infinity or NaN go key by key. Few rows (generation) go so too, without packing anything. */
+ * Where there are few blocks of rows (generation), the keys are cut too, and what comes of the parts is joined in their
+ * order by a second loop. */
 #include "device/cpu/attention.h"
 
-/* Fewer rows than this read k and v where they lie. */
-enum { PACKED_ROWS = 4 };
+enum {
+  ENOUGH = 16,      /* pieces of work, so that keys need not be cut */
+  CHUNK_LEAST = 480 /* keys of a part */
+};
 
-/* One block of rows at work. All of it is scratch. */
-typedef struct work {
-  const attention *a;
-  attention_block at;
-  const float *q; /* rows of this block */
-  int64_t q_row;
-  float *room_q, *room_kv; /* for operands that are not plain f32 rows */
-  float *keys, *values;    /* panels */
-  float *scores;           /* [rows][ATTENTION_KEYS]; then exp(score - largest) */
-  float *sums;             /* [rows][dv to a multiple of KERNEL_COLS] */
-  int64_t sums_row;
-  float *largest; /* by row */
-  double *total;  /* by row */
-} work;
+typedef struct cut {
+  int64_t blocks, chunks, chunk,
+      n; /* blocks of rows a kv head; parts of keys, and keys of each; pieces in all */
+} cut;
 
-static size_t floats(int64_t n) { return cpu_take_bytes((size_t)n * sizeof(float)); }
+static cut cut_of(int64_t b, int64_t hk, int64_t group, int64_t sq, int64_t skv) {
+  cut c = {.blocks = attention_blocks(group, sq), .chunks = 1, .chunk = skv};
+  if (b * hk * c.blocks < ENOUGH && skv > 0) {
+    c.chunk = max_i64(CHUNK_LEAST, attention_whole((skv + ENOUGH - 1) / ENOUGH, ATTENTION_KEYS));
+    c.chunks = (skv + c.chunk - 1) / c.chunk;
+  }
+  c.n = b * hk * c.blocks * c.chunks;
+  return c;
+}
 
-static size_t need(int64_t d, int64_t dv) {
-  int64_t widest = max_i64(d, dv);
-  return floats(ATTENTION_ROWS * d) + floats(ATTENTION_KEYS * widest) + floats(ATTENTION_KEYS * d) +
-         floats(ATTENTION_KEYS * kernel_cols(dv)) + floats(ATTENTION_ROWS * ATTENTION_KEYS) +
-         floats(ATTENTION_ROWS * kernel_cols(dv)) + floats(ATTENTION_ROWS) +
-         cpu_take_bytes(ATTENTION_ROWS * sizeof(double));
+/* --- scratch --- */
+
+/* Floats of a part's result: rows of sums, the largest, the total. */
+static int64_t result_floats(int64_t dv) { return ATTENTION_ROWS * (attention_wide(dv) + 2); }
+static attention_result result_at(float *room, int64_t dv) {
+  float *after = room + ATTENTION_ROWS * attention_wide(dv);
+  return (attention_result){.largest = after, .total = after + ATTENTION_ROWS, .sums = room};
+}
+
+enum { N_BUFFERS = 10 };
+static void buffer_floats(int64_t d, int64_t dv, bool added, int64_t *n) {
+  int64_t all[N_BUFFERS] = {ATTENTION_ROWS * attention_wide(d),
+                            d * ATTENTION_ROWS,
+                            ATTENTION_KEYS * attention_wide(d),
+                            ATTENTION_KEYS * attention_wide(dv),
+                            ATTENTION_ROWS * ATTENTION_KEYS,
+                            added ? ATTENTION_SCORE_ROOM : 0,
+                            dv * ATTENTION_ROWS,
+                            ATTENTION_ROWS,
+                            result_floats(dv),
+                            attention_wide(dv)};
+  memcpy(n, all, sizeof all);
 }
 
 size_t cpu_need_attention(const program *p, const step *s) {
   size_t most = 0;
   for (int i = 0; i < s->n_parts; i++) {
     const core_part *c = &s->parts[i].u.core;
-    size_t bytes = need(cpu_size_max(p, c->in[0].dim[3]), cpu_size_max(p, c->in[2].dim[3]));
+    int64_t n[N_BUFFERS];
+    size_t bytes = 0;
+    buffer_floats(cpu_size_max(p, c->in[0].dim[3]), cpu_size_max(p, c->in[2].dim[3]),
+                  c->in[3].value || c->in[4].value, n);
+    for (int k = 0; k < N_BUFFERS; k++)
+      bytes += cpu_take_bytes((size_t)n[k] * sizeof(float));
     most = bytes > most ? bytes : most;
   }
   return most;
 }
 
-static float *take_floats(cpu_run *r, int64_t n) { return cpu_take(r, (size_t)n * sizeof(float)); }
+/* Parts of all pieces. Sizes may be smaller in a run, and then there may be more parts: never more than ENOUGH blocks' in all. */
+static int64_t shared_floats(const program *p, const core_part *c) {
+  int64_t skv = cpu_size_max(p, c->in[1].dim[2]);
+  int64_t chunks = min_i64(ENOUGH, (skv + CHUNK_LEAST - 1) / CHUNK_LEAST);
+  return chunks > 1 ? ENOUGH * chunks * result_floats(cpu_size_max(p, c->in[2].dim[3])) : 0;
+}
 
-static sn_status work_start(work *w, cpu_run *r, const attention *a) {
-  *w = (work){.a = a, .sums_row = kernel_cols(a->dv)};
-  w->room_q = take_floats(r, ATTENTION_ROWS * a->d);
-  w->room_kv = take_floats(r, ATTENTION_KEYS * max_i64(a->d, a->dv));
-  w->keys = take_floats(r, ATTENTION_KEYS * a->d);
-  w->values = take_floats(r, ATTENTION_KEYS * w->sums_row);
-  w->scores = take_floats(r, ATTENTION_ROWS * ATTENTION_KEYS);
-  w->sums = take_floats(r, ATTENTION_ROWS * w->sums_row);
-  w->largest = take_floats(r, ATTENTION_ROWS);
-  w->total = cpu_take(r, ATTENTION_ROWS * sizeof *w->total);
-  bool all = w->room_q && w->room_kv && w->keys && w->values && w->scores && w->sums &&
-             w->largest && w->total;
+size_t cpu_need_shared_attention(const program *p, const step *s) {
+  size_t most = 0;
+  for (int i = 0; i < s->n_parts; i++) {
+    const core_part *c = &s->parts[i].u.core;
+    size_t bytes =
+        cpu_take_bytes((size_t)shared_floats(p, c) * sizeof(float)) + attention_shared_keys(p, c);
+    most = bytes > most ? bytes : most;
+  }
+  return most;
+}
+
+/* own: the result of one piece; row: one of its rows, at last. */
+static sn_status work_start(attention_work *w, cpu_run *r, const attention *a, float **own,
+                            float **row) {
+  *w = (attention_work){.a = a};
+  float **buffers[N_BUFFERS] = {&w->q,    &w->turned, &w->keys, &w->values, &w->scores,
+                                &w->room, &w->sums,   &w->keep, own,        row};
+  int64_t n[N_BUFFERS];
+  bool all = true;
+  buffer_floats(a->d, a->dv, a->mask.data || a->bias.data, n);
+  for (int i = 0; i < N_BUFFERS; i++) {
+    *buffers[i] = cpu_take(r, (size_t)n[i] * sizeof(float));
+    all = all && *buffers[i];
+  }
   return all ? SN_OK : SN_ERR_INTERNAL;
 }
 
-/* Rows of q in f32. The kernel reads rows up to a multiple of its tile, so the last block is copied. */
-static void load_rows(work *w) {
+/* --- rows in lanes --- */
+
+static void start_lanes(attention_work *w, const attention_result *to) {
   const attention *a = w->a;
   const attention_block *at = &w->at;
-  w->q = attention_rows(&a->q, at->b, at->h, at->i, at->n_rows, a->d, w->room_q, &w->q_row);
-  if (w->q != w->room_q && at->n_rows % KERNEL_ROWS != 0) {
-    for (int64_t i = 0; i < at->n_rows; i++)
-      memcpy(w->room_q + i * a->d, w->q + i * w->q_row, (size_t)a->d * sizeof(float));
-    w->q = w->room_q;
-    w->q_row = a->d;
-  }
-  if (w->q == w->room_q)
-    memset(w->room_q + at->n_rows * a->d, 0,
-           (size_t)((kernel_rows(at->n_rows) - at->n_rows) * a->d) * sizeof(float));
-}
-
-static void start_rows(work *w) {
-  const attention *a = w->a;
-  load_rows(w);
-  float sink = a->sinks.data ? view_load(&a->sinks, view_at(&a->sinks, 1, &w->at.h)) : -INFINITY;
-  for (int64_t i = 0; i < w->at.n_rows; i++) {
-    w->largest[i] = sink;
-    w->total[i] = sink == -INFINITY ? 0 : 1;
-  }
-  memset(w->sums, 0, (size_t)(ATTENTION_ROWS * w->sums_row) * sizeof(float));
-}
-
-/* --- one block of keys --- */
-
-static void multiply_keys(work *w, bool packed) {
-  const attention *a = w->a;
-  const attention_block *at = &w->at;
-  int64_t row, kv = attention_kv_head(a, at->h);
-  const float *keys = attention_rows(&a->k, at->b, kv, at->j, at->n_keys, a->d, w->room_kv, &row);
-  if (packed) {
-    kernel_pack_transposed(keys, row, a->d, at->n_keys, w->keys);
-    kernel_multiply(&(kernel_block){.m = at->n_rows,
-                                    .n = at->n_keys,
-                                    .k = a->d,
-                                    .a = w->q,
-                                    .a_row = w->q_row,
-                                    .a_k = 1,
-                                    .b = w->keys,
-                                    .c = w->scores,
-                                    .c_row = ATTENTION_KEYS});
-    return;
-  }
-  for (int64_t i = 0; i < at->n_rows; i++)
-    for (int64_t j = 0; j < at->n_keys; j++)
-      w->scores[i * ATTENTION_KEYS + j] = kernel_dot(w->q + i * w->q_row, keys + j * row, a->d);
-}
-
-/* Scores become weights exp(score - largest); what was summed before is scaled to the new largest. */
-static void weigh_row(work *w, int64_t i) {
-  float *scores = w->scores + i * ATTENTION_KEYS;
-  int64_t n = w->at.n_keys;
-  attention_scores(w->a, &w->at, w->at.i + i, scores, NULL);
-  float here = attention_max(scores, n), before = w->largest[i];
-  float largest = here > before || isnan(here) ? here : before;
-  if (largest == -INFINITY && here == before)
-    largest = 0; /* nothing counts yet: all weights become 0 (or NaN) */
-  float keep = before == -INFINITY ? 0 : attention_exp_one(before - largest);
-  if (isnan(largest)) /* what is hidden counts nothing, whatever the others are */
-    for (int64_t j = 0; j < n; j++)
-      scores[j] = scores[j] == -INFINITY ? 0 : NAN;
+  int64_t row = attention_wide(a->d), head = attention_head(a, at, 0);
+  const float *q = w->q;
+  if (head == attention_head(a, at, at->n - 1))
+    q = attention_rows(a, &a->q, at->b, head, attention_row(a, at, 0), at->n, a->d, 1, w->q, &row);
   else
-    attention_exp(scores, largest, n);
-  w->total[i] = w->total[i] * (double)keep + (double)attention_sum(scores, n);
-  if (keep != 1) /* 0 stays 0: no key was seen */
-    for (int64_t d = 0; d < w->a->dv; d++)
-      w->sums[i * w->sums_row + d] *= w->sums[i * w->sums_row + d] == 0 ? 1 : keep;
-  w->largest[i] = w->total[i] == 0 ? -INFINITY : largest;
+    attention_block_rows(a, at, &a->q, a->d, row, w->q);
+  a->kernels->transpose(q, row, at->n, a->d, attention_unit(a), w->turned, at->lanes);
+  for (int64_t l = 0; l < w->at.lanes; l++) {
+    to->largest[l] = -INFINITY;
+    to->total[l] = 0;
+  }
 }
 
-static void add_value(work *w, int64_t i, int64_t j, const float *value) {
-  float p = w->scores[i * ATTENTION_KEYS + j];
-  if (p != 0)
-    kernel_axpy(w->sums + i * w->sums_row, p, value, w->a->dv);
-}
-
-static bool finite_rows(const float *rows, int64_t row, int64_t n, int64_t width) {
-  bool finite = true;
-  for (int64_t i = 0; i < n && finite; i++)
-    finite = kernel_finite(rows + i * row, width);
-  return finite;
-}
-
-static void multiply_values(work *w, bool packed) {
+static void multiply_keys(attention_work *w, const attention_tile *t) {
   const attention *a = w->a;
-  const attention_block *at = &w->at;
-  int64_t row, kv = attention_kv_head(a, at->h);
+  int64_t row;
+  const float *keys =
+      attention_rows(a, &a->k, w->at.b, w->at.kv, t->j, t->keys, a->d, 1, w->keys, &row);
+  for (attention_part x = {0}; attention_next(a, &w->at, t, &x);)
+    a->kernels->multiply(&(attention_product){.m = x.n,
+                                              .n = x.lanes,
+                                              .k = a->d,
+                                              .a = keys + x.j * row,
+                                              .a_row = row,
+                                              .a_k = 1,
+                                              .b = w->turned + x.l,
+                                              .b_row = t->lanes,
+                                              .c = t->scores + x.j * t->lanes + x.l,
+                                              .c_row = t->lanes});
+}
+
+static void add_values(attention_work *w, const attention_tile *t) {
+  const attention *a = w->a;
+  int64_t row;
   const float *values =
-      attention_rows(&a->v, at->b, kv, at->j, at->n_keys, a->dv, w->room_kv, &row);
-  if (packed && finite_rows(values, row, at->n_keys, a->dv)) {
-    kernel_pack_rows(values, row, at->n_keys, a->dv, w->values);
-    kernel_multiply(&(kernel_block){.m = at->n_rows,
-                                    .n = a->dv,
-                                    .k = at->n_keys,
-                                    .a = w->scores,
-                                    .a_row = ATTENTION_KEYS,
-                                    .a_k = 1,
-                                    .b = w->values,
-                                    .c = w->sums,
-                                    .c_row = w->sums_row,
-                                    .add = true});
-    return;
-  }
-  for (int64_t j = 0; j < at->n_keys; j++)
-    for (int64_t i = 0; i < at->n_rows; i++)
-      add_value(w, i, j, values + j * row);
+      attention_rows(a, &a->v, w->at.b, w->at.kv, t->j, t->keys, a->dv, 1, w->values, &row);
+  for (attention_part x = {0}; attention_next(a, &w->at, t, &x);)
+    a->kernels->multiply(&(attention_product){.m = a->dv,
+                                              .n = x.lanes,
+                                              .k = x.n,
+                                              .a = values + x.j * row,
+                                              .a_row = 1,
+                                              .a_k = row,
+                                              .b = t->scores + x.j * t->lanes + x.l,
+                                              .b_row = t->lanes,
+                                              .c = w->sums + x.l,
+                                              .c_row = t->lanes,
+                                              .add = true});
 }
 
-static void finish_rows(work *w, const view *out, const view *lse) {
+static void run_keys(attention_work *w, const attention_tile *t, bool first) {
   const attention *a = w->a;
-  for (int64_t i = 0; i < w->at.n_rows; i++) {
-    int64_t index[] = {w->at.b, w->at.h, w->at.i + i};
-    float *sums = w->sums + i * w->sums_row;
-    double total = w->total[i];
-    for (int64_t d = 0; d < a->dv; d++)
-      sums[d] =
-          sums[d] == 0 ? 0 : (float)((double)sums[d] / total); /* 0 too where total is 0 or NaN */
-    if (out->data)
-      view_write(out, view_at(out, 3, index), out->stride[3], a->dv, sums);
-    if (lse->data)
-      view_store(lse, view_at(lse, 3, index),
-                 total == 0 ? -INFINITY : (float)((double)w->largest[i] + log(total)));
-  }
+  multiply_keys(w, t);
+  attention_score_lanes(a, &w->at, t, w->room);
+  if (a->kernels->soften(t) && !first)
+    a->kernels->scale(w->sums, a->dv, t->lanes, t->keep);
+  add_values(w, t);
 }
 
-static void run_rows(work *w, const view *out, const view *lse) {
-  int64_t lo, hi;
-  bool packed = w->at.n_rows >= PACKED_ROWS;
-  start_rows(w);
-  attention_block_range(w->a, &w->at, &lo, &hi);
+void attention_run_lanes(attention_work *w, int64_t lo, int64_t hi, const attention_result *to) {
+  const attention *a = w->a;
+  int64_t lanes = w->at.lanes;
+  start_lanes(w, to);
+  memset(w->sums, 0, (size_t)(a->dv * lanes) * sizeof *w->sums);
   for (int64_t j = lo; j < hi; j += ATTENTION_KEYS) {
-    w->at.j = j;
-    w->at.n_keys = min_i64(ATTENTION_KEYS, hi - j);
-    multiply_keys(w, packed);
-    for (int64_t i = 0; i < w->at.n_rows; i++)
-      weigh_row(w, i);
-    multiply_values(w, packed);
+    attention_tile t = {.lanes = lanes,
+                        .keys = min_i64(ATTENTION_KEYS, hi - j),
+                        .j = j,
+                        .scores = w->scores,
+                        .from = w->at.from,
+                        .to = w->at.to,
+                        .largest = to->largest,
+                        .total = to->total,
+                        .keep = w->keep};
+    run_keys(w, &t, j == lo);
   }
-  finish_rows(w, out, lse);
+  a->kernels->transpose(w->sums, lanes, a->dv, w->at.n, 1, to->sums, attention_wide(a->dv));
 }
 
-static sn_status run_part(cpu_run *r, const core_part *c) {
-  attention a = attention_of(r, c);
-  view out = view_of(r, &c->out[0]), lse = view_of(r, &c->out[1]);
-  work w;
-  SN_TRY(work_start(&w, r, &a));
-  for (int64_t b = 0; b < a.b; b++)
-    for (int64_t h = 0; h < a.hq; h++)
-      for (int64_t i = 0; i < a.sq; i += ATTENTION_ROWS) {
-        w.at =
-            (attention_block){.b = b, .h = h, .i = i, .n_rows = min_i64(ATTENTION_ROWS, a.sq - i)};
-        run_rows(&w, &out, &lse);
-      }
+/* --- results --- */
+
+typedef struct outputs {
+  view out, lse;
+  float *row; /* room for one */
+} outputs;
+
+static void finish_row(attention_work *w, int64_t row, attention_parts *p, const outputs *to) {
+  const attention *a = w->a;
+  int64_t index[] = {w->at.b, attention_head(a, &w->at, row), attention_row(a, &w->at, row)};
+  float largest, total, lse = -INFINITY, *out = to->row;
+  bool in_place = to->out.data && to->out.dtype == SN_F32 && to->out.stride[3] == 1;
+  if (in_place)
+    out = (float *)(void *)to->out.data + view_at(&to->out, 3, index);
+  p->sink = a->sinks.data ? view_load(&a->sinks, view_at(&a->sinks, 1, &index[1])) : -INFINITY;
+  if (!a->kernels->join(p, out, &largest, &total))
+    lse = attention_run_carefully(w, row, out);
+  else if (to->lse.data && total != 0)
+    lse = (float)((double)largest / ATTENTION_LOG2_E + log((double)total));
+  if (to->out.data && !in_place)
+    view_write(&to->out, view_at(&to->out, 3, index), to->out.stride[3], a->dv, to->row);
+  if (to->lse.data)
+    view_store(&to->lse, view_at(&to->lse, 3, index), lse);
+}
+
+/* `parts` results, one behind the other. */
+static void finish_block(attention_work *w, float *results, int64_t parts, const outputs *to) {
+  int64_t dv = w->a->dv;
+  attention_result first = result_at(results, dv);
+  for (int64_t i = 0; i < w->at.n; i++)
+    finish_row(w, i,
+               &(attention_parts){.n = parts,
+                                  .width = dv,
+                                  .largest = first.largest + i,
+                                  .total = first.total + i,
+                                  .sums = first.sums + i * attention_wide(dv),
+                                  .stride = result_floats(dv),
+                                  .sums_stride = result_floats(dv)},
+               to);
+}
+
+/* --- pieces --- */
+
+/* The last rows see most where masks are causal: they come first. */
+static void start_block(attention_work *w, const cut *c, int64_t number) {
+  int64_t head = number / c->blocks, block = c->blocks - 1 - number % c->blocks;
+  attention_block_start(w->a, head / w->a->hk, head % w->a->hk, block, &w->at);
+}
+
+static void run_piece(attention_work *w, const cut *c, int64_t chunk, float *result) {
+  int64_t lo = max_i64(w->at.lo, chunk * c->chunk), hi = min_i64(w->at.hi, (chunk + 1) * c->chunk);
+  attention_result to = result_at(result, w->a->dv);
+  if (attention_is_few(w->a, &w->at))
+    attention_run_few(w, lo, hi, &to);
+  else
+    attention_run_lanes(w, lo, hi, &to);
+}
+
+static sn_status run_part(cpu_run *r, const core_part *core) {
+  attention a = attention_of(r, core);
+  outputs to = {view_of(r, &core->out[0]), view_of(r, &core->out[1]), NULL};
+  cut c = cut_of(a.b, a.hk, a.group, a.sq, a.skv);
+  attention_work w;
+  float *own, *shared = NULL;
+  SN_TRY(work_start(&w, r, &a, &own, &to.row));
+  int64_t each = result_floats(a.dv);
+  if (c.n == 0)
+    return SN_OK;
+  SN_TRY(attention_share_keys(r, &a));
+  if (c.chunks > 1 && !(shared = cpu_take_shared(r, (size_t)(c.n * each) * sizeof(float))))
+    return SN_ERR_INTERNAL;
+  cpu_begin(r);
+  for (int64_t i; cpu_next(r, c.n, &i);) {
+    start_block(&w, &c, i / c.chunks);
+    run_piece(&w, &c, i % c.chunks, shared ? shared + i * each : own);
+    if (!shared)
+      finish_block(&w, own, 1, &to);
+  }
+  if (!shared)
+    return SN_OK;
+  cpu_sync(r);
+  cpu_begin(r);
+  for (int64_t i; cpu_next(r, c.n / c.chunks, &i);) {
+    start_block(&w, &c, i);
+    finish_block(&w, shared + i * c.chunks * each, c.chunks, &to);
+  }
   return SN_OK;
 }
 
 sn_status cpu_run_attention(cpu_run *r, const step *s) {
   for (int i = 0; i < s->n_parts; i++) {
-    size_t used = r->scratch_used;
+    size_t used = r->scratch_used, shared = r->shared_used;
     SN_TRY(run_part(r, &s->parts[i].u.core));
     r->scratch_used = used;
+    r->shared_used = shared;
+    if (i + 1 < s->n_parts)
+      cpu_sync(r); /* shared memory is used again */
   }
   return SN_OK;
 }

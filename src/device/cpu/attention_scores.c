@@ -1,12 +1,13 @@
 /* See attention.h. */
 #include "device/cpu/attention.h"
 
-#include "device/cpu/vectors.h"
-
 #include <sinew/ops.h>
 
+enum { PART_KEYS = 16 }; /* of a part of a tile at an edge */
+
 attention attention_of(const cpu_run *r, const core_part *c) {
-  attention a = {.q = view_of(r, &c->in[0]),
+  attention a = {.kernels = r->isa->attention,
+                 .q = view_of(r, &c->in[0]),
                  .k = view_of(r, &c->in[1]),
                  .v = view_of(r, &c->in[2]),
                  .mask = view_of(r, &c->in[3]),
@@ -25,6 +26,7 @@ attention attention_of(const cpu_run *r, const core_part *c) {
   a.hk = a.k.dim[1];
   a.skv = a.k.dim[2];
   a.dv = a.v.dim[3];
+  a.group = a.hk ? a.hq / a.hk : 0;
   return a;
 }
 
@@ -34,171 +36,155 @@ void attention_range(const attention *a, int64_t b, int64_t i, int64_t *lo, int6
     length = view_i32(&a->kv_length, view_at(&a->kv_length, 1, &b));
   length = max_i64(0, min_i64(length, a->skv)); /* required elsewhere */
   int64_t at = a->from_start ? i : i + length - a->sq;
-  *hi = a->causal ? min_i64(length, at + 1) : length;
+  *hi = max_i64(0, a->causal ? min_i64(length, at + 1) : length);
   *lo = a->window > 0 && at >= a->window ? at - a->window + 1 : 0;
+  if (*lo >= *hi)
+    *lo = *hi = 0;
 }
 
-void attention_block_range(const attention *a, const attention_block *w, int64_t *lo, int64_t *hi) {
-  *lo = a->skv;
-  *hi = 0;
-  for (int64_t i = w->i; i < w->i + w->n_rows; i++) {
-    int64_t from, to;
-    attention_range(a, w->b, i, &from, &to);
-    if (from < to) {
-      *lo = min_i64(*lo, from);
-      *hi = max_i64(*hi, to);
+/* --- blocks of rows --- */
+
+int64_t attention_blocks(int64_t group, int64_t sq) {
+  return sq < ATTENTION_ROWS ? (group * sq + ATTENTION_ROWS - 1) / ATTENTION_ROWS
+                             : group * ((sq + ATTENTION_ROWS - 1) / ATTENTION_ROWS);
+}
+
+static void find_ranges(const attention *a, attention_block *w) {
+  w->lo = w->all_hi = a->skv;
+  w->hi = w->all_lo = 0;
+  for (int64_t l = 0; l < w->lanes; l++) {
+    int64_t lo, hi;
+    attention_range(a, w->b, attention_row(a, w, min_i64(l, w->n - 1)), &lo, &hi);
+    w->from[l] = (int32_t)lo;
+    w->to[l] = (int32_t)hi;
+    w->all_lo = max_i64(w->all_lo, lo);
+    w->all_hi = min_i64(w->all_hi, hi);
+    if (lo < hi) {
+      w->lo = min_i64(w->lo, lo);
+      w->hi = max_i64(w->hi, hi);
     }
   }
 }
 
-const float *attention_rows(const view *v, int64_t b, int64_t h, int64_t s, int64_t n,
-                            int64_t width, float *room, int64_t *out_row) {
-  int64_t at = view_at(v, 3, (int64_t[]){b, h, s});
-  if (v->dtype == SN_F32 && v->stride[3] == 1 && v->stride[2] >= width) {
-    *out_row = v->stride[2];
-    return (const float *)(const void *)v->data + at;
+void attention_block_start(const attention *a, int64_t b, int64_t kv, int64_t number,
+                           attention_block *out) {
+  int64_t each = (a->sq + ATTENTION_ROWS - 1) / ATTENTION_ROWS;
+  *out = (attention_block){.b = b, .kv = kv};
+  if (a->sq < ATTENTION_ROWS) {
+    out->first = number * ATTENTION_ROWS;
+    out->n = min_i64(ATTENTION_ROWS, a->group * a->sq - out->first);
+  } else {
+    int64_t i = number % each * ATTENTION_ROWS;
+    out->first = number / each * a->sq + i;
+    out->n = min_i64(ATTENTION_ROWS, a->sq - i);
   }
-  *out_row = width;
-  for (int64_t i = 0; i < n; i++)
-    view_read(v, at + i * v->stride[2], v->stride[3], width, room + i * width);
-  return room;
+  out->lanes = attention_whole(out->n, a->kernels->vector);
+  find_ranges(a, out);
 }
 
-/* --- numbers --- */
-
-/* Bits of floats that are ordered as unsigned integers within a sign. */
-#define BITS_MINUS_87 0xc2ae999au /* -87.3 */
-#define BITS_88       0x42b00000u
-#define BITS_INF      0x7f800000u
-#define BITS_HALF     0x3f000000u
-#define BITS_SIGN     0x80000000u
-
-/* For choosing by bits: a choice by branches would keep loops from being vectors. */
-INLINE uint32_t ones_if(bool condition) { return -(uint32_t)condition; }
-
-/* n = round(x / ln 2), 2^n times a polynomial of the rest. NaN stays. */
-INLINE float exp_of(float x) {
-  const float shift = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer in the low bits */
-  uint32_t bits = f32_bits(x);
-  uint32_t below = ones_if(bits - BITS_MINUS_87 <= (BITS_INF | BITS_SIGN) - BITS_MINUS_87);
-  uint32_t above = ones_if(bits - BITS_88 <= BITS_INF - BITS_88);
-  float y = f32_from_bits((bits & ~(below | above)) | (BITS_88 & above));
-  float shifted = y * 1.44269504f + shift, n = shifted - shift;
-  float r = y - n * 0.693359375f;
-  r = r - n * -2.12194440e-4f;
-  float p = 1.98412698e-4f;
-  p = p * r + 1.38888889e-3f;
-  p = p * r + 8.33333333e-3f;
-  p = p * r + 4.16666667e-2f;
-  p = p * r + 1.66666667e-1f;
-  p = p * r + 0.5f;
-  p = p * r * r + r + 1.0f;
-  uint32_t power = (f32_bits(shifted) - 0x4b400000u + 127u) << 23;
-  return f32_from_bits(f32_bits(p * f32_from_bits(power)) & ~below);
+/* A vector of lanes sees any of keys j … j+n-1. */
+static bool is_seen(const attention_block *w, int64_t l, int vector, int64_t j, int64_t n) {
+  bool seen = false;
+  for (int i = 0; i < vector; i++)
+    seen |= w->from[l + i] < j + n && w->to[l + i] > j;
+  return seen;
 }
 
-float attention_exp_one(float x) { return exp_of(x); }
-
-VECTORS static void exp_all(float *x, float minus, int64_t n) {
-  for (int64_t i = 0; i < n; i++)
-    x[i] = exp_of(x[i] - minus);
-}
-void attention_exp(float *x, float minus, int64_t n) { exp_all(x, minus, n); }
-
-/* Floats as integers of the same order; NaN, by its sign, above or below all. */
-VECTORS static int32_t ordered_max(const float *x, int64_t n) {
-  int32_t max = INT32_MIN;
-  for (int64_t i = 0; i < n; i++) {
-    int32_t bits = (int32_t)f32_bits(x[i]), ordered = bits ^ (bits >> 31 & INT32_MAX);
-    max = ordered > max ? ordered : max;
+bool attention_next(const attention *a, const attention_block *w, const attention_tile *t,
+                    attention_part *x) {
+  int vector = a->kernels->vector;
+  bool inside = t->j >= w->all_lo && t->j + t->keys <= w->all_hi;
+  x->j += x->n;
+  if (x->j >= t->keys)
+    return false;
+  *x = (attention_part){.j = x->j, .n = min_i64(inside ? t->keys : PART_KEYS, t->keys - x->j)};
+  int64_t end = t->lanes;
+  if (!inside) {
+    while (x->l < end && !is_seen(w, x->l, vector, t->j + x->j, x->n))
+      x->l += vector;
+    while (end > x->l && !is_seen(w, end - vector, vector, t->j + x->j, x->n))
+      end -= vector;
   }
-  return max;
-}
-float attention_max(const float *x, int64_t n) {
-  int32_t max = ordered_max(x, n);
-  return n > 0 ? f32_from_bits((uint32_t)(max ^ (max >> 31 & INT32_MAX))) : -INFINITY;
+  x->lanes = end - x->l;
+  return true;
 }
 
-VECTORS static float sum_all(const float *x, int64_t n) {
-  float sum[16] = {0}, tail = 0;
-  int64_t i = 0;
-  for (; i + 16 <= n; i += 16)
-    for (int l = 0; l < 16; l++)
-      sum[l] += x[i + l];
-  for (; i < n; i++)
-    tail += x[i];
-  for (int half = 8; half > 0; half /= 2)
-    for (int l = 0; l < half; l++)
-      sum[l] += sum[l + half];
-  return sum[0] + tail;
-}
-float attention_sum(const float *x, int64_t n) { return sum_all(x, n); }
+/* --- scores of rows in lanes --- */
 
-/* By its series near 0, where 1 - e would cancel. */
-INLINE float tanh_of(float x) {
-  float size = fabsf(x), e = exp_of(-2 * size), far = (1 - e) / (1 + e), t = x * x;
-  float s = 3.59212804e-3f;
-  s = s * t - 8.86323553e-3f;
-  s = s * t + 2.18694885e-2f;
-  s = s * t - 5.39682540e-2f;
-  s = s * t + 1.33333333e-1f;
-  s = s * t - 3.33333333e-1f;
-  float near = size + size * t * s;
-  uint32_t is_near = ones_if(f32_bits(size) < BITS_HALF);
-  float away = f32_from_bits((f32_bits(near) & is_near) | (f32_bits(far) & ~is_near));
-  return copysignf(away, x);
-}
-
-/* --- scores --- */
-
-VECTORS static void scale_all(float *x, float by, int64_t n) {
-  for (int64_t i = 0; i < n; i++)
-    x[i] *= by;
-}
-
-VECTORS static void cap_all(float *x, float cap, int64_t n) {
-  for (int64_t i = 0; i < n; i++)
-    x[i] = cap * tanh_of(x[i] / cap);
-}
-
-/* From capped scores: scale * (1 - tanh^2). */
-static void find_slopes(const attention *a, const float *scores, float *slopes, int64_t n) {
-  for (int64_t i = 0; i < n; i++) {
-    float t = a->softcap > 0 ? scores[i] / a->softcap : 0;
-    slopes[i] = a->scale * (1 - t * t);
+/* What is added to the scores of a row from key j on: the bias, and -inf for the mask. */
+static void read_added(const attention *a, attention_place at, int64_t j, int64_t n, float *to) {
+  int64_t index[] = {at.b, at.h, at.i, j};
+  memset(to, 0, (size_t)n * sizeof *to);
+  if (a->bias.data) {
+    view_read(&a->bias, view_at(&a->bias, 4, index), a->bias.stride[3], n, to);
+    for (int64_t k = 0; k < n; k++)
+      to[k] *= (float)ATTENTION_LOG2_E;
   }
+  const char *seen = a->mask.data;
+  int64_t first = seen ? view_at(&a->mask, 4, index) : 0;
+  for (int64_t k = 0; seen && k < n; k++)
+    to[k] = seen[first + k * a->mask.stride[3]] ? to[k] : -INFINITY;
 }
 
-static void apply_bias(const attention *a, const attention_block *w, int64_t i, float *scores) {
-  const view *v = &a->bias;
-  int64_t at = view_at(v, 4, (int64_t[]){w->b, w->h, i, w->j});
-  for (int64_t j = 0; j < w->n_keys; j++)
-    scores[j] += view_load(v, at + j * v->stride[3]);
+/* All rows of the block have the same bias or mask. */
+static bool is_common(const attention *a, const attention_block *w, const view *v) {
+  bool one_head = attention_head(a, w, 0) == attention_head(a, w, w->n - 1);
+  return !v->data || (v->stride[2] == 0 && (one_head || v->stride[1] == 0));
 }
 
-static void apply_mask(const attention *a, const attention_block *w, int64_t i, float *scores) {
-  const view *v = &a->mask;
-  int64_t at = view_at(v, 4, (int64_t[]){w->b, w->h, i, w->j});
-  for (int64_t j = 0; j < w->n_keys; j++)
-    if (!v->data[at + j * v->stride[3]])
-      scores[j] = -INFINITY;
+static void add_to_lanes(const attention *a, const attention_block *w, const attention_tile *t,
+                         float *room) {
+  bool common = is_common(a, w, &a->bias) && is_common(a, w, &a->mask);
+  for (int64_t l = 0; l < (common ? 1 : w->n); l++) {
+    attention_place at = {w->b, attention_head(a, w, l), attention_row(a, w, l)};
+    read_added(a, at, t->j, t->keys, room + l * ATTENTION_KEYS);
+  }
+  float *turned = room + ATTENTION_ROWS * ATTENTION_KEYS;
+  if (!common)
+    a->kernels->transpose(room, ATTENTION_KEYS, w->n, t->keys, 1, turned, t->lanes);
+  a->kernels->add(t->scores, t->keys, t->lanes, common ? room : turned, common);
 }
 
-void attention_scores(const attention *a, const attention_block *w, int64_t i, float *scores,
-                      float *slopes) {
-  int64_t lo, hi, n = w->n_keys;
-  scale_all(scores, a->scale, n);
+void attention_score_lanes(const attention *a, const attention_block *w, const attention_tile *t,
+                           float *room) {
   if (a->softcap > 0)
-    cap_all(scores, a->softcap, n);
-  if (slopes)
-    find_slopes(a, scores, slopes, n);
-  if (a->bias.data)
-    apply_bias(a, w, i, scores);
-  if (a->mask.data)
-    apply_mask(a, w, i, scores);
-  attention_range(a, w->b, i, &lo, &hi);
-  for (int64_t j = 0; j < min_i64(n, lo - w->j); j++)
-    scores[j] = -INFINITY;
-  for (int64_t j = max_i64(0, hi - w->j); j < n; j++)
-    scores[j] = -INFINITY;
+    a->kernels->cap(t->scores, t->keys * t->lanes, a->softcap * (float)ATTENTION_LOG2_E, t->slopes);
+  if (a->bias.data || a->mask.data)
+    add_to_lanes(a, w, t, room);
+  if (t->j < w->all_lo || t->j + t->keys > w->all_hi)
+    a->kernels->hide(t);
+}
+
+/* --- scores of one row --- */
+
+static void cap_row(const attention *a, int64_t n, float *scores, float *slopes) {
+  int64_t whole = attention_whole(n, a->kernels->vector);
+  for (int64_t j = n; j < whole; j++)
+    scores[j] = 0;
+  for (int64_t j = 0; j < whole; j++)
+    scores[j] /= a->softcap;
+  a->kernels->cap(scores, whole, a->softcap, slopes);
+}
+
+void attention_score_row(const attention *a, attention_place at, int64_t j, int64_t n,
+                         float *scores, float *slopes) {
+  int64_t lo, hi, index[] = {at.b, at.h, at.i, j};
+  if (a->softcap > 0)
+    cap_row(a, n, scores, slopes);
+  for (int64_t k = 0; slopes && k < n; k++)
+    slopes[k] = a->softcap > 0 ? slopes[k] * a->scale : a->scale;
+  if (a->bias.data) {
+    int64_t first = view_at(&a->bias, 4, index);
+    for (int64_t k = 0; k < n; k++)
+      scores[k] += view_load(&a->bias, first + k * a->bias.stride[3]);
+  }
+  int64_t first = a->mask.data ? view_at(&a->mask, 4, index) : 0;
+  for (int64_t k = 0; a->mask.data && k < n; k++)
+    if (!a->mask.data[first + k * a->mask.stride[3]])
+      scores[k] = -INFINITY;
+  attention_range(a, at.b, at.i, &lo, &hi);
+  for (int64_t k = 0; k < min_i64(n, lo - j); k++)
+    scores[k] = -INFINITY;
+  for (int64_t k = max_i64(0, hi - j); k < n; k++)
+    scores[k] = -INFINITY;
 }

@@ -132,7 +132,11 @@ sn_status cpu_run_sample(cpu_run *r, const step *s) SN_MUST_USE;
 sn_status cpu_run_permute(cpu_run *r, const step *s) SN_MUST_USE;
 
 size_t cpu_need_loop(const program *p, const step *s);
+size_t cpu_need_shared_loop(const program *p, const step *s);
 size_t cpu_need_matmul(const program *p, const step *s);
+size_t cpu_need_shared_matmul(const program *p, const step *s);
+size_t cpu_kept_matmul(const program *p, const step *s, bool *by_state);
+sn_status cpu_keep_matmul(cpu_run *r, const step *s) SN_MUST_USE;
 size_t cpu_need_attention(const program *p, const step *s);
 size_t cpu_need_attention_grad(const program *p, const step *s);
 size_t cpu_need_scatter(const program *p, const step *s);
@@ -140,6 +144,12 @@ size_t cpu_need_scan(const program *p, const step *s);
 size_t cpu_need_sort(const program *p, const step *s);
 size_t cpu_need_sample(const program *p, const step *s);
 size_t cpu_need_permute(const program *p, const step *s);
+
+size_t cpu_need_shared_scan(const program *p, const step *s);
+size_t cpu_need_shared_sort(const program *p, const step *s);
+size_t cpu_need_shared_permute(const program *p, const step *s);
+size_t cpu_need_shared_attention(const program *p, const step *s);
+size_t cpu_need_shared_attention_grad(const program *p, const step *s);
 
 typedef struct cpu_archetype {
   sn_status (*run)(cpu_run *r, const step *s);

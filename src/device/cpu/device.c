@@ -8,6 +8,7 @@
  * agree on whether to go on; what only one may do (the host's callbacks, messages) thread 0 does between two meetings. */
 #include "device/devices.h"
 
+#include "base/memory.h"
 #include "device/cpu/cpu.h"
 
 #include <stdlib.h>
@@ -31,6 +32,26 @@ static sn_status block_create(sn_ctx *ctx, const char *what, size_t bytes, block
   uintptr_t address = (uintptr_t)raw;
   size_t skip = (PROGRAM_ALIGN - address % PROGRAM_ALIGN) % PROGRAM_ALIGN;
   *out = (block){raw, size, (char *)raw + skip};
+  return SN_OK;
+}
+
+typedef struct wanted_block {
+  const char *what;
+  size_t bytes;
+  block *to;
+} wanted_block;
+
+/* All of them, or an error before any when they need more than there is. */
+static sn_status blocks_create(sn_ctx *ctx, const wanted_block *wanted, int n) {
+  int64_t available = memory_available();
+  size_t all = 0;
+  for (int i = 0; i < n; i++) {
+    SN_TRY(memory_check(ctx, wanted[i].what, wanted[i].bytes, available));
+    all += wanted[i].bytes; /* both were below 2^63 */
+    SN_TRY(memory_check(ctx, "the plan's memory", all, available));
+  }
+  for (int i = 0; i < n; i++)
+    SN_TRY(block_create(ctx, wanted[i].what, wanted[i].bytes, wanted[i].to));
   return SN_OK;
 }
 
@@ -124,11 +145,12 @@ static sn_status allocate(device_plan *dp) {
   find_needs(dp, &shared, &kept);
   if (!size_mul_fits(dp->scratch_each, (size_t)dp->threads, &all))
     return diag_fail(dp->ctx, SN_ERR_NO_MEMORY, "scratch memory: its size does not fit in memory");
-  SN_TRY(block_create(dp->ctx, "the arena", (size_t)p->arena_bytes, &dp->arena));
-  SN_TRY(block_create(dp->ctx, "prepared values", (size_t)p->prepared_bytes, &dp->prepared));
-  SN_TRY(block_create(dp->ctx, "packed weights", kept, &dp->kept));
-  SN_TRY(block_create(dp->ctx, "shared scratch memory", shared, &dp->shared));
-  SN_TRY(block_create(dp->ctx, "scratch memory", all, &dp->scratch));
+  const wanted_block wanted[] = {{"the arena", (size_t)p->arena_bytes, &dp->arena},
+                                 {"prepared values", (size_t)p->prepared_bytes, &dp->prepared},
+                                 {"packed weights", kept, &dp->kept},
+                                 {"shared scratch memory", shared, &dp->shared},
+                                 {"scratch memory", all, &dp->scratch}};
+  SN_TRY(blocks_create(dp->ctx, wanted, (int)COUNT_OF(wanted)));
   dp->crew.team = dp->team;
   dp->crew.shared = dp->shared.data;
   dp->crew.shared_bytes = shared;

@@ -10,8 +10,10 @@
 typedef struct cpu_isa {
   const char *name;
   const struct matmul_kernels *matmul;       /* isa/matmul.h */
+  const struct pack_kernels *pack;           /* isa/pack.h */
   const struct lane_kernels *lanes;          /* isa/lanes.h */
   const struct attention_kernels *attention; /* isa/attention.h */
+  const struct core_kernels *cores;          /* isa/cores.h */
 } cpu_isa;
 
 /* The set by that name, or the best one for NULL or "". An unknown one, or one that this processor has not, is an

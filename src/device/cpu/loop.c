@@ -1,166 +1,264 @@
 /* Loop parts: POINTWISE and ROW steps. Called by the device.
  *
- * A row part runs in one of two ways. By points: lanes are points of one row, row registers are computed for one lane and
- * spread. By rows: lanes are rows, and the points of all of them are visited one after another; this is the way of
- * short rows and of rows that are strided in memory where their neighbours are not. */
-#include "device/cpu/walk.h"
+ * A row part runs in one of two ways. By points: lanes are points of one row,
+ * row registers are computed for one lane. By rows: lanes are rows, and the
+ * points of all of them are visited one after another; this is the way of short
+ * rows and of rows that are strided in memory where their neighbours are not.
+ *
+ * Threads are handed units of parts: runs of tiles or rows. How many units a
+ * part has, extents decide; the units of all parts of a step are one loop, so a
+ * thread opens only the parts that it meets. Few and long rows: loop_split.c.
+ */
+#include "device/cpu/loop.h"
 
-/* What a tile costs beside its lanes, by op; what a row costs beside its tiles. In about ns. */
+/* What a tile costs beside its lanes, by op; what a row costs beside its tiles.
+ * In about ns. */
 static const double OP_COST = 6, ROW_COST = 60;
+/* Results from here on go past the caches, in bytes. */
+enum { STREAM_BYTES = 16 << 20 };
 
-static sn_status run_points(cpu_run *r, region_state *st) {
-  axis_list axes = walk_merge(st, 0, st->n_axes);
-  walk_choose_lanes(st, &axes);
-  SN_TRY(region_finish(r, st, false));
-  walk w;
-  tile t;
-  walk_begin(&w, st, &axes);
-  while (walk_next(&w, &t))
-    cpu_region_run(r, st, &t, NULL);
+/* --- extents --- */
+static bool has_rows(const loop_part *p) {
+  bool rows = p->n_outer > 0 || p->n_phases > 1;
+  for (int i = 0; i < p->code.n && !rows; i++)
+    rows = p->code.code[i].row || p->code.code[i].op == REGION_REDUCE;
+  return rows;
+}
+
+loop_extents loop_measure(const loop_part *p, int64_t (*size)(const void *of, sn_dim d),
+                          const void *of) {
+  loop_extents x = {.rows = 1, .points = 1, .by_rows = has_rows(p)};
+  for (int i = 0; i < p->n_axes; i++) {
+    int64_t *count = i < p->n_outer ? &x.rows : &x.points;
+    x.extent[i] = size(of, p->extent[i]);
+    if (__builtin_mul_overflow(*count, x.extent[i], count))
+      *count = INT64_MAX; /* at the largest sizes, which nothing may have room for */
+  }
+  return x;
+}
+
+static int64_t size_in_run(const void *run, sn_dim d) { return cpu_size(run, d); }
+static int64_t size_most(const void *of, sn_dim d) { return cpu_size_max(of, d); }
+
+static loop_extents measure(const cpu_run *r, const loop_part *p) {
+  return loop_measure(p, size_in_run, r);
+}
+
+static int64_t units_of(const loop_part *p, const loop_extents *x) {
+  if (loop_is_nothing(p, x))
+    return 0;
+  double units = loop_work(p, x) / UNIT_WORK;
+  return units < 1 ? 1 : units < UNITS_MOST ? (int64_t)units : UNITS_MOST;
+}
+
+/* --- opening --- */
+/* Stores of what is too large to be found in a cache again, unless it is there
+ * because it was loaded. */
+static void choose_streams(region_state *st) {
+  for (int i = 0; i < st->n; i++) {
+    index_access *a = st->ops[i].at;
+    if (st->ops[i].i->op != REGION_STORE || sn_dtype_size(a->dtype) != 4)
+      continue;
+    a->streams = a->count * 4 >= STREAM_BYTES && !st->ops[i].i->row;
+    for (int k = 0; k < st->n && a->streams; k++)
+      if (st->ops[k].i->op == REGION_LOAD)
+        a->streams = !region_overlap(&st->ops[k], &st->ops[i]);
+  }
+}
+
+static double lanes_of(const region_state *st, const axis_list *axes) {
+  return (double)min_i64(walk_points(st, axes), st->lanes);
+}
+
+static void choose_rows(loop_open *x, int n_outer) {
+  region_state *st = x->st;
+  if (!x->empty)
+    x->inner = walk_merge(st, n_outer, st->n_axes);
+  x->outer = walk_merge(st, 0, n_outer);
+  double points = (double)walk_points(st, &x->inner);
+  double along = walk_choose_lanes(st, &x->inner, 0),
+         across = walk_choose_lanes(st, &x->outer, 1 / points);
+  along += OP_COST * st->n / lanes_of(st, &x->inner) + ROW_COST / points;
+  across += OP_COST * st->n / lanes_of(st, &x->outer);
+  st->wide = across < along;
+}
+
+sn_status loop_begin(cpu_run *r, const loop_part *p, const loop_extents *e, loop_open *x) {
+  *x = (loop_open){.r = r, .rows = e->by_rows, .empty = e->points == 0};
+  SN_TRY(region_resolve(r, &p->code, p->n_axes, e->extent, loop_lanes_of(&p->code), &x->st));
+  region_state *st = x->st;
+  choose_streams(st);
+  if (!x->empty)
+    walk_split(st, p->n_outer);
+  if (x->rows) {
+    choose_rows(x, p->n_outer);
+  } else {
+    x->inner = walk_merge(st, 0, st->n_axes);
+    walk_choose_lanes(st, &x->inner, 1);
+  }
+  SN_TRY(region_finish(r, st, x->rows));
+  if (!x->empty)
+    walk_begin(&x->points, st, &x->inner);
+  if (st->wide)
+    walk_begin(&x->across, st, &x->outer);
+  x->n = !x->rows   ? walk_tiles(&x->points)
+         : st->wide ? walk_tiles(&x->across)
+                    : walk_points(st, &x->outer);
   return SN_OK;
 }
 
 /* --- rows --- */
-typedef struct rows {
-  cpu_run *r;
-  region_state *st;
-  axis_list outer, inner;
-  bool empty;  /* rows of no points */
-  walk points; /* of a row */
-} rows;
+static const int64_t origin[REGION_AXES];
 
-static void begin_reductions(const region_state *st, const region_range *range, int n) {
+void loop_begin_reductions(const region_state *st, const region_range *range, int n) {
   for (int i = range->from; i < range->to; i++)
     if (st->ops[i].i->op == REGION_REDUCE)
-      reduce_begin(&st->ops[i], n);
+      reduce_begin(st, &st->ops[i], n);
 }
 
-static void end_reductions(const region_state *st, const region_range *range, int n) {
+void loop_end_reductions(const region_state *st, const region_range *range, int n) {
   for (int i = range->from; i < range->to; i++)
-    if (st->ops[i].i->op == REGION_REDUCE) {
-      reduce_end(&st->ops[i], n);
-      if (!st->wide)
-        region_spread(&st->ops[i]);
-    }
+    if (st->ops[i].i->op == REGION_REDUCE)
+      reduce_end(st, &st->ops[i], n);
 }
 
-/* One row at `at`, lanes along it. */
-static void run_row(rows *x, const int64_t *at, tile *t) {
-  for (int k = 0; k < x->st->n_ranges; k++) {
-    region_range *range = &x->st->ranges[k];
-    if (range->row) {
-      tile_clear(t);
-      tile_add(t, at, 1);
-      region_run_range(x->r, x->st, range, t, NULL);
-      continue;
-    }
-    begin_reductions(x->st, range, 1);
-    if (!x->empty) {
-      walk_restart(&x->points, at);
-      while (walk_next(&x->points, t))
-        region_run_range(x->r, x->st, range, t, NULL);
-    }
-    end_reductions(x->st, range, 1);
+void loop_row_tile(loop_open *x, int64_t i, tile *t) {
+  if (x->st->wide) {
+    walk_seek(&x->across, origin, i, 1);
+    (void)walk_next(&x->across, t);
+    return;
   }
+  int64_t at[REGION_AXES] = {0};
+  walk_point(x->st, &x->outer, i, at);
+  t->axis = 0;
+  tile_clear(t);
+  tile_add(t, at, 1);
 }
 
-static void run_by_points(rows *x) {
-  int64_t at[REGION_AXES] = {0};
-  tile t;
-  t.axis = 0;
-  if (!x->empty)
-    walk_begin(&x->points, x->st, &x->inner);
-  do
-    run_row(x, at, &t);
-  while (walk_step(x->st, &x->outer, at));
+int64_t loop_points(const loop_open *x) {
+  return x->empty ? 0 : x->st->wide ? walk_points(x->st, &x->inner) : walk_tiles(&x->points);
 }
 
 /* The points of all rows of a tile, one a row at a time. */
-static void run_across(rows *x, region_range *range, tile *t) {
+static void run_across(loop_open *x, region_range *range, tile *t, int64_t from, int64_t to) {
   int64_t at[REGION_AXES] = {0};
-  do {
+  walk_point(x->st, &x->inner, from, at);
+  for (int64_t k = from; k < to; k++) {
     for (int s = 0; s < t->n_segments; s++)
       for (int i = 0; i < x->inner.n; i++)
         t->segments[s].at[x->inner.axis[i]] = at[x->inner.axis[i]];
     region_run_range(x->r, x->st, range, t, NULL);
-  } while (walk_step(x->st, &x->inner, at));
+    (void)walk_step(x->st, &x->inner, at);
+  }
 }
 
-static void run_by_rows(rows *x) {
-  walk w;
+void loop_run_points(loop_open *x, region_range *range, tile *rows, int64_t from, int64_t to) {
+  if (x->st->wide) {
+    run_across(x, range, rows, from, to);
+    return;
+  }
   tile t;
-  walk_begin(&w, x->st, &x->outer);
-  while (walk_next(&w, &t)) {
-    int whole = (t.n + CPU_LANE_BLOCK - 1) / CPU_LANE_BLOCK * CPU_LANE_BLOCK;
-    for (int k = 0; k < x->st->n_ranges; k++) {
-      region_range *range = &x->st->ranges[k];
-      if (range->row) {
-        region_run_range(x->r, x->st, range, &t, NULL);
-        continue;
-      }
-      begin_reductions(x->st, range, whole);
-      if (!x->empty)
-        run_across(x, range, &t);
-      end_reductions(x->st, range, t.n);
+  walk_seek(&x->points, rows->segments[0].at, from, to - from);
+  while (walk_next(&x->points, &t))
+    region_run_range(x->r, x->st, range, &t, NULL);
+}
+
+static void run_row(loop_open *x, int64_t i) {
+  tile t;
+  int64_t points = loop_points(x);
+  loop_row_tile(x, i, &t);
+  for (int k = 0; k < x->st->n_ranges; k++) {
+    region_range *range = &x->st->ranges[k];
+    if (range->row) {
+      region_run_range(x->r, x->st, range, &t, NULL);
+      continue;
     }
+    loop_begin_reductions(x->st, range, loop_lanes(&t));
+    loop_run_points(x, range, &t, 0, points);
+    loop_end_reductions(x->st, range, t.n);
   }
 }
 
-static double lanes_of(const rows *x, const axis_list *axes) {
-  return (double)min_i64(walk_points(x->st, axes), CPU_TILE);
-}
-
-static sn_status run_rows(cpu_run *r, region_state *st, int n_outer, bool empty) {
-  rows x = {.r = r, .st = st, .empty = empty};
-  if (!empty)
-    x.inner = walk_merge(st, n_outer, st->n_axes);
-  x.outer = walk_merge(st, 0, n_outer);
-  double along = walk_choose_lanes(st, &x.inner), across = walk_choose_lanes(st, &x.outer);
-  along += OP_COST * st->n / lanes_of(&x, &x.inner) + ROW_COST / (double)walk_points(st, &x.inner);
-  across += OP_COST * st->n / lanes_of(&x, &x.outer);
-  st->wide = across < along;
-  SN_TRY(region_finish(r, st, true));
-  if (st->wide)
-    run_by_rows(&x);
-  else
-    run_by_points(&x);
-  return SN_OK;
-}
-
-/* --- parts --- */
-static sn_status run_part(cpu_run *r, const loop_part *p) {
-  int64_t extents[REGION_AXES];
-  bool no_rows = false, no_points = false;
-  for (int i = 0; i < p->n_axes; i++) {
-    extents[i] = cpu_size(r, p->extent[i]);
-    if (extents[i] == 0)
-      *(i < p->n_outer ? &no_rows : &no_points) = true;
+void loop_run(loop_open *x, int64_t from, int64_t to) {
+  if (!x->rows) {
+    tile t;
+    walk_seek(&x->points, origin, from, to - from);
+    while (walk_next(&x->points, &t))
+      region_run_range(x->r, x->st, &x->st->ranges[0], &t, NULL);
+    return;
   }
-  bool by_rows = p->n_outer > 0 || p->n_phases > 1;
-  for (int i = 0; i < p->code.n && !by_rows; i++)
-    by_rows = p->code.code[i].row || p->code.code[i].op == REGION_REDUCE;
-  if (no_rows || (no_points && !by_rows) || p->code.n == 0)
-    return SN_OK;
-  region_state *st;
-  SN_TRY(region_resolve(r, &p->code, p->n_axes, extents, &st));
-  return by_rows ? run_rows(r, st, p->n_outer, no_points) : run_points(r, st);
+  for (int64_t i = from; i < to; i++)
+    run_row(x, i);
 }
 
+/* --- steps --- */
 size_t cpu_need_loop(const program *p, const step *s) {
   (void)p;
   size_t most = 0;
   for (int i = 0; i < s->n_parts; i++) {
-    size_t bytes = cpu_region_bytes(&s->parts[i].u.loop.code);
+    const region *code = &s->parts[i].u.loop.code;
+    size_t bytes = region_bytes(code, loop_lanes_of(code));
     most = bytes > most ? bytes : most;
   }
   return most;
 }
 
-sn_status cpu_run_loop(cpu_run *r, const step *s) {
+size_t cpu_need_shared_loop(const program *p, const step *s) {
+  size_t most = 0;
   for (int i = 0; i < s->n_parts; i++) {
-    size_t used = r->scratch_used;
-    SN_TRY(run_part(r, &s->parts[i].u.loop));
-    r->scratch_used = used;
+    const loop_part *q = &s->parts[i].u.loop;
+    if (!has_rows(q))
+      continue;
+    loop_extents x = loop_measure(q, size_most, p);
+    size_t bytes = loop_may_split(q, &x) ? loop_split_bytes(q) : 0;
+    most = bytes > most ? bytes : most;
   }
+  return most;
+}
+
+/* Units of all parts that are not cut, in one loop. */
+static sn_status run_units(cpu_run *r, const step *s, int64_t total) {
+  int at = -1, open = -1;
+  int64_t first = 0, units = 0; /* of part `at` */
+  size_t used = r->scratch_used;
+  loop_open x;
+  loop_extents e = {0};
+  cpu_begin(r);
+  for (int64_t i; cpu_next(r, total, &i);) {
+    while (i >= first + units) {
+      first += units;
+      const loop_part *p = &s->parts[++at].u.loop;
+      e = measure(r, p);
+      units = loop_may_split(p, &e) ? 0 : units_of(p, &e);
+    }
+    if (open != at) {
+      r->scratch_used = used;
+      SN_TRY(loop_begin(r, &s->parts[at].u.loop, &e, &x));
+      open = at;
+    }
+    loop_run(&x, x.n * (i - first) / units, x.n * (i - first + 1) / units);
+  }
+  r->scratch_used = used;
+  return SN_OK;
+}
+
+sn_status cpu_run_loop(cpu_run *r, const step *s) {
+  size_t used = r->scratch_used, shared = r->shared_used;
+  int64_t total = 0;
+  for (int i = 0; i < s->n_parts; i++) {
+    const loop_part *p = &s->parts[i].u.loop;
+    loop_extents e = measure(r, p);
+    if (!loop_may_split(p, &e)) {
+      total += units_of(p, &e);
+      continue;
+    }
+    loop_open x;
+    SN_TRY(loop_begin(r, p, &e, &x));
+    SN_TRY(loop_run_split(&x, p, loop_work(p, &e)));
+    r->scratch_used = used;
+    r->shared_used = shared;
+  }
+  SN_TRY(run_units(r, s, total));
+  r->isa->lanes->fence(); /* behind stores past the caches */
   return SN_OK;
 }

@@ -1,24 +1,20 @@
-/* The inside of the region machine, for region.c, access.c, alu.c, reduce.c and loop.c; others use cpu.h.
+/* The inside of the region machine, for region.c, access.c, alu.c, reduce.c and
+ * loop.c; others use cpu.h.
  *
- * An open region is a list of ops, one an instruction, with numbers for sizes and functions for arithmetic. Every op has
- * the mask of the axes that move its register; an op is skipped where none of them has moved since it was last
- * computed. Ops without any are computed once, on the first tile, for one point that all lanes then share.
+ * An open region is a list of ops, one an instruction, with numbers for sizes
+ * and functions for arithmetic. Every op has the mask of the axes that move its
+ * register; an op is skipped where none of them has moved since it was last
+ * computed. Ops without any are computed once, on the first tile, for one point
+ * that all lanes then share.
  */
 #ifndef SINEW_DEVICE_CPU_MACHINE_H
 #define SINEW_DEVICE_CPU_MACHINE_H
 
 #include "device/cpu/cpu.h"
+#include "device/cpu/isa/lanes.h"
 
-/* out = f(a, b, c; x, y), lane by lane; may compute up to the next multiple of CPU_LANE_BLOCK. out overlaps no
- * argument. */
-typedef void (*alu_kernel)(void *restrict out, const void *a, const void *b, const void *c,
-                           double x, double y, int n);
-/* NULL: no such instruction. `from` is the dtype of argument a (of b for select). */
-alu_kernel cpu_alu_kernel(alu code, sn_dtype result, sn_dtype from);
-/* Brings n lanes to what a dtype can hold: f16 and bf16 are rounded, u8 wraps. Whole blocks of lanes. */
-void cpu_alu_round(sn_dtype dtype, void *lanes, int n);
-
-/* One number that varies over the points: base + stride[axis] * i + odd terms. */
+/* One number that varies over the points: base + stride[axis] * i + odd terms.
+ */
 typedef struct odd_term {
   uint8_t axis; /* or TERM_REG */
   reg from;
@@ -28,8 +24,8 @@ typedef struct index_sum {
   int64_t base, stride[REGION_AXES];
   uint32_t odd_axes; /* that odd terms name */
   bool by_register;
-  uint32_t
-      register_moves; /* of the registers that odd terms name; known once the region is finished */
+  uint32_t register_moves; /* of the registers that odd terms name; known once
+                              the region is finished */
   int n_odd;
   odd_term *odd;
 } index_sum;
@@ -41,8 +37,14 @@ typedef struct index_check {
 typedef struct index_access {
   char *data;
   sn_dtype dtype;
-  bool nothing; /* a register picks from an axis of size 0: loads give 0 */
-  bool aliased; /* a load from memory that this region stores to: never by pointer, always anew */
+  bool nothing;   /* a register picks from an axis of size 0: loads give 0 */
+  int64_t count;  /* elements of the value */
+  int64_t reach;  /* behind the last element that the access touches; 0: not known */
+  bool aliased;   /* a load from memory that this region stores to: always anew */
+  bool copied;    /* and its lanes may not be that memory: it changes while they
+                   are read */
+  bool streams;   /* a store past the caches */
+  int64_t before; /* where the last block was loaded from */
   index_sum at;
   int n_checks;
   index_check *checks;
@@ -56,14 +58,18 @@ typedef struct index_access {
 typedef struct region_op_state {
   const instr *i;
   uint32_t moves;
-  reg a, b, c; /* arguments; those that name a STORE or REQUIRE name what it passes on instead */
-  bool spread; /* once computed for one lane, fill all: what rows hand to points */
+  reg a, b, c; /* arguments; those that name a STORE or REQUIRE name what it
+                  passes on instead */
+  bool one;    /* the same for all points: lane 0 is all that is computed */
+  bool spread; /* though one, all lanes hold it: some reader wants them */
+  int store;   /* ALU: the STORE whose memory it may write right away; -1: none */
 
-  alu_kernel kernel;
+  lane_alu kernel;
+  int arguments; /* of the kernel */
   index_access *at;
-  void *own;         /* CPU_TILE lanes; NULL for what passes on another's */
+  void *own;         /* NULL for what passes on another's */
   const void *lanes; /* where the register is: own, or memory */
-  double *acc;       /* REDUCE of floats: CPU_TILE partial results */
+  double *acc;       /* REDUCE of floats: partial results, of lanes of a row or of rows */
   int32_t *acc_int;  /* of others */
   /* Sharing of memory between registers that are not alive together. */
   int range, last; /* of the op; of the last op that reads it, -1: none */
@@ -71,59 +77,106 @@ typedef struct region_op_state {
   int next;        /* in the list of free ones */
 } region_op_state;
 
-/* Ops that run together: all of them, or those of one phase of rows or points. */
+/* Ops that run together: all of them, or those of one phase of rows or points.
+ */
 typedef struct region_range {
   int from, to;
   bool row;
   int phase;
   bool fresh; /* nothing is computed yet */
   bool single;
-  int axis, n,
-      valid; /* of the last tile; lanes that registers hold that the lane axis does not move */
+  int axis, n, valid; /* of the last tile; lanes that registers hold that the
+                         lane axis does not move */
   int64_t at[REGION_AXES];
 } region_range;
 
+/* How the segments of a tile lie: one; or all of one length, a step along
+ * `axis` apart; or anyhow. */
+typedef struct tile_shape {
+  bool regular;
+  int axis; /* -1: one segment */
+} tile_shape;
+
+/* Lanes of registers, at most; those of other users of regions have CPU_TILE. */
+enum { REGION_LANES = 1024 };
+
 struct region_state {
+  const lane_kernels *kernels;
+  int lanes; /* of a register: room for a tile */
   int n, n_axes, n_ranges;
   bool wide; /* lanes are rows: see reduce_tile */
   int64_t extent[REGION_AXES];
   region_op_state *ops;
   region_range *ranges;
-  int64_t *numbers; /* CPU_TILE: indices of one access */
-  uint8_t *inside;  /* CPU_TILE: lanes whose checks pass */
-  void *spare;      /* CPU_TILE lanes */
-  int free;         /* the first op whose memory can be shared, linked by next; -1: none */
+  int64_t *numbers; /* indices of one access */
+  uint8_t *inside;  /* lanes whose checks pass */
+  void *spare;      /* a register */
+  int free;         /* the first op whose memory can be shared, linked by next; -1: none
+             */
+  tile_shape shape; /* of the tile at work */
+  uint32_t joins;   /* bit a: every access walks through axes a-1 and a as if they were one */
+  tile joined;      /* a tile whose segments were joined so */
   tile one;         /* a single point, for what moves with nothing */
 };
 
-/* Opening in two steps, so that loops can merge axes in between: accesses as numbers; then masks, registers and kernels.
- * by_phase: ranges by (phase, row) instead of one. */
+/* --- region_open.c --- */
+/* Opening in two steps, so that loops can merge axes in between: accesses as
+ * numbers; then masks, registers and kernels. by_phase: ranges by (phase, row)
+ * instead of one. */
 sn_status region_resolve(cpu_run *r, const region *code, int n_axes, const int64_t *extents,
-                         region_state **out) SN_MUST_USE;
+                         int lanes, region_state **out) SN_MUST_USE;
+/* Scratch that this takes, at most. */
+size_t region_bytes(const region *code, int lanes);
 sn_status region_finish(cpu_run *r, region_state *st, bool by_phase) SN_MUST_USE;
+/* Whether every access walks through axes a and b, in this order, as if they were one. */
+bool region_joins(const region_state *st, int a, int b);
+/* What an argument that names a STORE or REQUIRE stands for. */
+reg region_root(const region_state *st, reg a);
+/* Whether two loads or stores are of the same memory, in part. */
+bool region_overlap(const region_op_state *a, const region_op_state *b);
+
+/* --- region.c --- */
 void region_run_range(cpu_run *r, region_state *st, region_range *range, const tile *t,
                       const float *const *acc);
-/* Fills all lanes with lane 0. */
-void region_spread(region_op_state *op);
+/* For a reader that wants all lanes of what is the same for all points. */
+void region_spread(const region_state *st, region_op_state *op);
 
-/* --- access.c --- */
+/* --- access.c, access_lanes.c --- */
 /* Scratch for the resolved form. */
 size_t access_bytes(const access *a);
 sn_status access_resolve(cpu_run *r, const access *a, int n_axes, const int64_t *extents,
                          index_access **out) SN_MUST_USE;
-/* The axes that the numbers of an access move with; registers are ops of st. Notes theirs in the sums. */
+/* The axes that the numbers of an access move with; registers are ops of st.
+ * Notes theirs in the sums. */
 uint32_t access_moves(const region_state *st, index_access *a);
 void access_load(region_state *st, region_op_state *op, const tile *t);
 void access_store(region_state *st, region_op_state *op, const tile *t);
-/* Fill st->numbers and st->inside for all lanes. */
+/* Where a store of the tile is dense f32, and so may be written as a register:
+ * its memory; else NULL. */
+void *access_dense(const region_state *st, const region_op_state *store, const tile *t);
+/* INDEX and INSIDE. */
+void access_index(region_state *st, region_op_state *op, const tile *t);
+/* Fills st->numbers for all lanes. */
 void access_numbers(region_state *st, const index_access *a, const tile *t);
-void access_inside(region_state *st, const index_access *a, const tile *t);
+
+/* Whether a sum is a start and a stride along a segment on this axis; the start of a segment, without what is not linear; all
+ * numbers of one. */
+bool sum_is_linear(const index_sum *s, int axis);
+int64_t sum_start(const region_state *st, const index_sum *s, const segment *g, int axis);
+void sum_numbers(const region_state *st, const index_sum *s, const segment *g, int axis,
+                 int64_t *v);
 
 /* --- reduce.c: lanes into op->acc --- */
-/* wide: every lane is a row of its own; otherwise all lanes are points of one row, combined into acc[0]. */
-void reduce_begin(region_op_state *op, int rows);
-void reduce_tile(region_op_state *op, const void *lanes, int n, bool wide);
+/* wide: every lane is a row of its own; otherwise all lanes are points of one
+ * row. */
+void reduce_begin(const region_state *st, region_op_state *op, int rows);
+void reduce_tile(const region_state *st, region_op_state *op, const void *lanes, int n);
+/* The partial results of one row become one, in acc[0]. Not of wide ones, which
+ * are one a row. */
+void reduce_fold(const region_state *st, region_op_state *op);
+/* n results of another reduction of the same kind (f64, or i32) into acc. */
+void reduce_combine(region_op_state *op, const void *from, int n);
 /* acc to the register, for `rows` lanes. */
-void reduce_end(region_op_state *op, int rows);
+void reduce_end(const region_state *st, region_op_state *op, int rows);
 
 #endif

@@ -1,27 +1,9 @@
-/* Matmul steps: contractions and convolutions, several accumulators of several products each.
+/* Matmul steps: contractions and convolutions, several accumulators of several products each. See matmul.h.
  *
- * A block of results [MATMUL_M, MATMUL_N] is summed over blocks of k: panels of both operands are fetched, the kernel adds
- * their product to the block's sums, and when all products are in, the epilogue runs on them. Where all of k fits, a
- * block of rows of a is fetched once for all columns. The order of every sum is that of k, in blocks of MATMUL_K from
- * its start; so it depends on no other size. With few rows or columns see matmul_vector.c. */
+ * The parts of a step do not depend on each other, so what several of them want ready is packed before any of them is
+ * summed, as far as shared scratch goes: the threads then meet once for all. */
+#include "device/cpu/conv.h"
 #include "device/cpu/matmul.h"
-
-/* a is kept for all columns when its k, over all products, is at most this. */
-enum { KEPT_K = 4096 };
-/* Entries of the longest range that a table is filled for. */
-enum { TABLE = MATMUL_VECTOR };
-
-/* --- sizes of buffers, in floats --- */
-
-/* Rows of a block: a multiple of lines and of tiles. */
-static int64_t block_rows(int64_t m) { return min_i64(MATMUL_M, (m + 47) / 48 * 48); }
-static int64_t block_cols(int64_t n) { return min_i64(MATMUL_N, kernel_cols(n)); }
-static int64_t kept_k(int64_t all_k) { return max_i64(MATMUL_K, min_i64(all_k, KEPT_K)); }
-static int64_t sums_floats(int64_t m, int64_t n) {
-  return block_rows(m) * block_cols(n) + CPU_LANE_BLOCK;
-}
-
-static size_t bytes_of(int64_t n, size_t each) { return cpu_take_bytes((size_t)n * each); }
 
 /* --- need --- */
 
@@ -32,10 +14,41 @@ static int64_t count_max(const program *p, const sn_dim *dims, int n) {
   return count;
 }
 
-/* What one product's operands take; adds to k. */
-static size_t need_product(const program *p, const matmul_product *t, int64_t *all_k) {
-  *all_k += matmul_whole_k(count_max(p, t->k, t->n_k));
-  return cpu_region_bytes(&t->a) + cpu_region_bytes(&t->b);
+int matmul_products(const matmul_part *t) {
+  int n = 0;
+  for (int c = 0; c < t->n_accs; c++)
+    n += t->accs[c].n_products;
+  return n;
+}
+
+/* The largest shape in any run, but for the widths of panels. */
+static matmul_shape shape_max(const program *p, const matmul_part *t) {
+  const sn_dim *m = t->extent + t->n_batch, *n = m + t->n_m;
+  matmul_shape s = {.accs = t->n_accs, .batch = 1, .threads = 1};
+  s.extent[ROWS] = count_max(p, m, t->n_m);
+  s.extent[COLS] = count_max(p, n, t->n_n);
+  for (int c = 0; c < t->n_accs; c++)
+    for (int i = 0; i < t->accs[c].n_products; i++)
+      s.k += count_max(p, t->accs[c].products[i].k, t->accs[c].products[i].n_k);
+  return s;
+}
+
+/* The most floats over all instruction sets and both ways of counting rows and columns. */
+static int64_t most_floats(matmul_shape s, int64_t (*floats)(const matmul_shape *s)) {
+  int64_t most = 0;
+  for (int i = 0; cpu_isa_at(i); i++)
+    for (int turn = 0; turn < 2; turn++) {
+      const matmul_kernels *kernels = cpu_isa_at(i)->matmul;
+      s.width[turn] = kernels->rows;
+      s.width[!turn] = kernels->cols;
+      most = max_i64(most, floats(&s));
+    }
+  return most;
+}
+
+static int64_t unit_floats(const matmul_shape *s) {
+  return matmul_own_most(s, ROWS) + matmul_own_most(s, COLS) + matmul_near_most(s) +
+         matmul_sums_most(s);
 }
 
 /* Whether a run may have so few rows or columns that they go as vectors. */
@@ -50,24 +63,22 @@ static bool may_be_few(const sn_dim *dims, int n) {
 }
 
 static size_t need_part(const program *p, const matmul_part *t) {
-  int64_t m = count_max(p, t->extent + t->n_batch, t->n_m);
-  int64_t n = count_max(p, t->extent + t->n_batch + t->n_m, t->n_n), all_k = 0;
-  size_t bytes = cpu_region_bytes(&t->epilogue);
-  int n_products = 0;
+  matmul_shape s = shape_max(p, t);
+  int n_products = matmul_products(t);
+  size_t bytes = cpu_region_bytes(&t->epilogue), units, vectors = 0;
   for (int c = 0; c < t->n_accs; c++)
-    for (int i = 0; i < t->accs[c].n_products; i++, n_products++)
-      bytes += need_product(p, &t->accs[c].products[i], &all_k);
-  bytes += bytes_of(n_products, sizeof(struct matmul_term));
-  bytes += 2 * (ACCESS_CHECKS + 1) * bytes_of(TABLE, sizeof(int64_t));
-  bytes += bytes_of((int64_t)t->n_accs * CPU_TILE, sizeof(float));
-  bytes += bytes_of(kept_k(all_k) * block_rows(m), sizeof(float));
-  bytes += bytes_of(MATMUL_K * block_cols(n), sizeof(float));
-  bytes += bytes_of(t->n_accs * sums_floats(m, n), sizeof(float));
-  if (may_be_few(t->extent + t->n_batch, t->n_m) ||
+    for (int i = 0; i < t->accs[c].n_products; i++)
+      bytes +=
+          cpu_region_bytes(&t->accs[c].products[i].a) + cpu_region_bytes(&t->accs[c].products[i].b);
+  bytes += cpu_take_bytes((size_t)n_products * sizeof(struct matmul_term));
+  bytes += 2 * (ACCESS_CHECKS + 1) * cpu_take_bytes(MATMUL_TABLE * sizeof(int64_t));
+  bytes += cpu_take_bytes((size_t)t->n_accs * CPU_TILE * sizeof(float));
+  units = (size_t)most_floats(s, unit_floats) * sizeof(float) +
+          (size_t)(3 + n_products) * PROGRAM_ALIGN;
+  if (may_be_few(t->extent + t->n_batch, t->n_m) || conv_any_divisor(t) ||
       may_be_few(t->extent + t->n_batch + t->n_m, t->n_n))
-    bytes += bytes_of(MATMUL_FEW * all_k, sizeof(float)) +
-             bytes_of(t->n_accs * MATMUL_FEW * MATMUL_VECTOR, sizeof(float));
-  return bytes;
+    vectors = matmul_need_vector(t->n_accs, s.k + (int64_t)n_products * MATMUL_K);
+  return bytes + (units > vectors ? units : vectors);
 }
 
 size_t cpu_need_matmul(const program *p, const step *s) {
@@ -76,174 +87,118 @@ size_t cpu_need_matmul(const program *p, const step *s) {
     size_t bytes = need_part(p, &s->parts[i].u.matmul);
     most = bytes > most ? bytes : most;
   }
-  return most;
+  return most + conv_split_bytes(s);
 }
 
-/* --- opening a part --- */
-
-static axis_group group_of(int first, int n, const int64_t *extent) {
-  axis_group g = {.first = first, .n = n, .count = 1};
-  for (int d = 0; d < n; d++)
-    g.count *= extent[first + d];
-  return g;
-}
-
-static sn_status take_table(cpu_run *r, direct_table *t) {
-  t->at = cpu_take(r, TABLE * sizeof *t->at);
-  bool all = t->at;
-  for (int c = 0; c < ACCESS_CHECKS; c++) {
-    t->checks[c] = cpu_take(r, TABLE * sizeof *t->at);
-    all = all && t->checks[c];
+size_t cpu_need_shared_matmul(const program *p, const step *s) {
+  size_t bytes = 0;
+  for (int i = 0; i < s->n_parts; i++) {
+    const matmul_part *t = &s->parts[i].u.matmul;
+    size_t floats = (size_t)most_floats(shape_max(p, t), matmul_shared_most);
+    bytes += floats > 0 ? floats * sizeof(float) + (size_t)matmul_products(t) * PROGRAM_ALIGN : 0;
   }
-  return all ? SN_OK : SN_ERR_INTERNAL;
+  return bytes < MATMUL_SHARED ? bytes : MATMUL_SHARED;
 }
 
-static sn_status open_product(matmul_work *w, const matmul_product *from, int acc,
-                              struct matmul_term *to) {
-  int n_axes = w->n.first + w->n.n;
-  memcpy(to->extent, w->extent, sizeof to->extent);
-  for (int d = 0; d < from->n_k; d++)
-    to->extent[n_axes + d] = cpu_size(w->r, from->k[d]);
-  to->acc = acc;
-  to->k = group_of(n_axes, from->n_k, to->extent);
-  SN_TRY(operand_open(&to->a, w->r, &from->a, to->extent, n_axes + from->n_k, w->m, to->k));
-  return operand_open(&to->b, w->r, &from->b, to->extent, n_axes + from->n_k, w->n, to->k);
+/* --- running --- */
+
+/* Shared scratch that a part takes at a time, at most. */
+static size_t ready_bytes(const matmul_work *w) {
+  size_t bytes = 0;
+  for (int side = 0; side < SIDES; side++)
+    if (w->cut.ready[side] && !w->cut.near[side] && !w->shape.kept[side])
+      bytes += (size_t)(w->cut.slab[side] * w->shape.k) * sizeof(float) +
+               (size_t)matmul_products(w->part) * PROGRAM_ALIGN;
+  return bytes;
 }
 
-static sn_status open_products(matmul_work *w) {
-  const matmul_part *t = w->part;
-  for (int c = 0; c < t->n_accs; c++)
-    w->n_products += t->accs[c].n_products;
-  w->products = cpu_take(w->r, (size_t)w->n_products * sizeof *w->products);
-  if (!w->products)
-    return SN_ERR_INTERNAL;
-  struct matmul_term *to = w->products;
-  for (int c = 0; c < t->n_accs; c++)
-    for (int i = 0; i < t->accs[c].n_products; i++)
-      SN_TRY(open_product(w, &t->accs[c].products[i], c, to++));
+typedef sn_status (*phase)(matmul_work *w, const int64_t from[SIDES]);
+
+static sn_status run_phase(matmul_work *w, phase run, const int64_t from[SIDES]) {
+  size_t used = w->r->scratch_used;
+  SN_TRY(matmul_open(w));
+  SN_TRY(w->few ? matmul_run_vector(w) : run(w, from));
+  w->r->scratch_used = used;
   return SN_OK;
 }
 
-static sn_status open_part(matmul_work *w, cpu_run *r, const matmul_part *t) {
-  *w = (matmul_work){.r = r, .part = t};
-  for (int d = 0; d < t->n_batch + t->n_m + t->n_n; d++)
-    w->extent[d] = cpu_size(r, t->extent[d]);
-  w->batch = group_of(0, t->n_batch, w->extent);
-  w->m = group_of(t->n_batch, t->n_m, w->extent);
-  w->n = group_of(t->n_batch + t->n_m, t->n_n, w->extent);
-  if (w->batch.count == 0 || w->m.count == 0 || w->n.count == 0)
-    return SN_OK;
-  SN_TRY(take_table(r, &w->outer));
-  SN_TRY(take_table(r, &w->inner));
-  SN_TRY(open_products(w));
-  return store_open(w);
-}
-
-/* --- blocks --- */
-
-typedef struct block_range {
-  int64_t m, n_m, n, n_n;
-} block_range;
-
-/* Block k … k+n_k-1 of rows of a; rows beyond the last are zeros up to the kernel's tile. */
-static void fetch_a(matmul_work *w, struct matmul_term *t, const block_range *at, int64_t k,
-                    int64_t n_k, float *to) {
-  bool k_inner = operand_runs_along_k(&t->a);
-  int64_t line = k_inner ? MATMUL_K : w->a_rows, rows = kernel_rows(at->n_m);
-  operand_fetch(w, &t->a, at->m, at->n_m, k, n_k, k_inner, (block_layout){to, MATMUL_LINE, line});
-  if (k_inner)
-    memset(to + at->n_m * line, 0, (size_t)((rows - at->n_m) * line) * sizeof *to);
-  for (int64_t p = 0; !k_inner && p < n_k; p++)
-    for (int64_t i = at->n_m; i < rows; i++)
-      to[p * line + i] = 0;
-}
-
-static void multiply(matmul_work *w, struct matmul_term *t, const block_range *at, int64_t k,
-                     int64_t n_k, const float *a, bool add) {
-  bool k_inner = operand_runs_along_k(&t->a);
-  operand_fetch(w, &t->b, at->n, at->n_n, k, n_k, false,
-                (block_layout){w->b_block, n_k * KERNEL_COLS, KERNEL_COLS});
-  kernel_multiply(&(kernel_block){.m = at->n_m,
-                                  .n = at->n_n,
-                                  .k = n_k,
-                                  .a = a,
-                                  .a_row = k_inner ? MATMUL_K : 1,
-                                  .a_k = k_inner ? 1 : w->a_rows,
-                                  .b = w->b_block,
-                                  .c = w->sums + t->acc * w->sums_size,
-                                  .c_row = w->sums_row,
-                                  .add = add});
-}
-
-static void clear_sums(matmul_work *w, const block_range *at) {
-  for (int c = 0; c < w->part->n_accs; c++)
-    for (int64_t i = 0; i < at->n_m; i++)
-      memset(w->sums + c * w->sums_size + i * w->sums_row, 0, (size_t)at->n_n * sizeof *w->sums);
-}
-
-/* All of k of all products, for the rows of a block, into a_block, one block of k after the other. */
-static void keep_a(matmul_work *w, const block_range *at) {
-  float *to = w->a_block;
-  for (int i = 0; i < w->n_products; i++)
-    for (int64_t k = 0; k < w->products[i].k.count; k += MATMUL_K, to += MATMUL_K * w->a_rows)
-      fetch_a(w, &w->products[i], at, k, min_i64(MATMUL_K, w->products[i].k.count - k), to);
-}
-
-static void run_block(matmul_work *w, const block_range *at, bool kept) {
-  float *a = w->a_block;
-  clear_sums(w, at);
-  for (int i = 0; i < w->n_products; i++) {
-    struct matmul_term *t = &w->products[i];
-    for (int64_t k = 0; k < t->k.count; k += MATMUL_K) {
-      int64_t n_k = min_i64(MATMUL_K, t->k.count - k);
-      if (!kept)
-        fetch_a(w, t, at, k, n_k, a);
-      multiply(w, t, at, k, n_k, a, true);
-      a += kept ? MATMUL_K * w->a_rows : 0;
+/* One part whose operands are made ready a slab after the other. */
+static sn_status run_slabs(matmul_work *w) {
+  cpu_run *r = w->r;
+  int64_t from[SIDES] = {0};
+  for (; from[ROWS] < w->side[ROWS].count; from[ROWS] += w->cut.slab[ROWS])
+    for (from[COLS] = 0; from[COLS] < w->side[COLS].count; from[COLS] += w->cut.slab[COLS]) {
+      matmul_work at = *w;
+      r->shared_used = 0;
+      SN_TRY(run_phase(&at, matmul_make_ready, from));
+      cpu_sync(r);
+      at = *w;
+      r->shared_used = 0;
+      SN_TRY(run_phase(&at, matmul_run_units, from));
+      cpu_sync(r);
     }
-  }
-  store_block(w, at->m, at->n_m, at->n, at->n_n, w->sums, w->sums_row, 1);
+  return SN_OK;
 }
 
-static void run_batch(matmul_work *w, bool kept) {
-  for (int64_t m = 0; m < w->m.count; m += MATMUL_M) {
-    block_range at = {.m = m, .n_m = min_i64(MATMUL_M, w->m.count - m)};
-    if (kept)
-      keep_a(w, &at);
-    for (at.n = 0; at.n < w->n.count; at.n += MATMUL_N) {
-      at.n_n = min_i64(MATMUL_N, w->n.count - at.n);
-      run_block(w, &at, kept);
+static bool has_slabs(const matmul_work *w) {
+  return w->cut.slab[ROWS] < w->side[ROWS].count || w->cut.slab[COLS] < w->side[COLS].count;
+}
+
+static sn_status run_parts(cpu_run *r, const step *of, const step *s, int from, int to,
+                           bool make_ready) {
+  matmul_work w;
+  r->shared_used = 0;
+  for (int i = from; i < to; i++) {
+    if (!matmul_size(&w, r, of, &s->parts[i].u.matmul))
+      continue;
+    if (!make_ready || (ready_bytes(&w) > 0 && !w.few))
+      SN_TRY(run_phase(&w, make_ready ? matmul_make_ready : matmul_run_units, (int64_t[SIDES]){0}));
+  }
+  return SN_OK;
+}
+
+/* Parts from … whose panels fit in shared scratch together; those panels' bytes. */
+static int find_together(cpu_run *r, const step *of, const step *s, int from, size_t *bytes) {
+  int to = from;
+  matmul_work w;
+  *bytes = 0;
+  for (; to < s->n_parts; to++) {
+    bool some = matmul_size(&w, r, of, &s->parts[to].u.matmul) && !w.few;
+    size_t more = some ? ready_bytes(&w) : 0;
+    if (some && (has_slabs(&w) || *bytes + more > r->crew->shared_bytes))
+      break;
+    *bytes += more;
+  }
+  return to;
+}
+
+static sn_status run_all(cpu_run *r, const step *of, const step *s) {
+  for (int from = 0, to; from < s->n_parts; from = to) {
+    size_t bytes;
+    matmul_work w;
+    to = find_together(r, of, s, from, &bytes);
+    if (to == from) {
+      to = from + 1;
+      if (matmul_size(&w, r, of, &s->parts[from].u.matmul))
+        SN_TRY(run_slabs(&w));
+      continue;
     }
-  }
-}
-
-static sn_status run_blocks(matmul_work *w) {
-  int64_t all_k = 0;
-  for (int i = 0; i < w->n_products; i++)
-    all_k += matmul_whole_k(w->products[i].k.count);
-  w->a_rows = block_rows(w->m.count);
-  w->sums_row = block_cols(w->n.count);
-  w->sums_size = sums_floats(w->m.count, w->n.count);
-  w->a_block = cpu_take(w->r, (size_t)(kept_k(all_k) * w->a_rows) * sizeof(float));
-  w->b_block = cpu_take(w->r, (size_t)(MATMUL_K * w->sums_row) * sizeof(float));
-  w->sums = cpu_take(w->r, (size_t)(w->part->n_accs * w->sums_size) * sizeof(float));
-  if (!w->a_block || !w->b_block || !w->sums)
-    return SN_ERR_INTERNAL;
-  for (int64_t b = 0; b < w->batch.count; b++) {
-    group_coords(&w->batch, w->extent, b, w->coords);
-    run_batch(w, all_k <= KEPT_K);
+    if (bytes > 0) {
+      SN_TRY(run_parts(r, of, s, from, to, true));
+      cpu_sync(r);
+    }
+    SN_TRY(run_parts(r, of, s, from, to, false));
+    if (bytes > 0 && to < s->n_parts)
+      cpu_sync(r);
   }
   return SN_OK;
 }
 
 sn_status cpu_run_matmul(cpu_run *r, const step *s) {
-  for (int i = 0; i < s->n_parts; i++) {
-    size_t used = r->scratch_used;
-    matmul_work w;
-    SN_TRY(open_part(&w, r, &s->parts[i].u.matmul));
-    if (w.batch.count > 0 && w.m.count > 0 && w.n.count > 0)
-      SN_TRY(min_i64(w.m.count, w.n.count) <= MATMUL_FEW ? matmul_run_vector(&w) : run_blocks(&w));
-    r->scratch_used = used;
-  }
+  size_t used = r->scratch_used;
+  const step *of = s;
+  SN_TRY(conv_split(r, s, &s));
+  SN_TRY(run_all(r, of, s));
+  r->scratch_used = used;
   return SN_OK;
 }

@@ -10,20 +10,21 @@
 #define SINEW_DEVICE_CPU_MATMUL_H
 
 #include "device/cpu/cpu.h"
-#include "device/cpu/matmul_kernel.h"
+#include "device/cpu/isa/matmul.h"
+#include "device/cpu/matmul_operand.h"
 
-/* Blocks: [MATMUL_M, MATMUL_K] of a against [MATMUL_K, MATMUL_N] of b. MATMUL_M is a multiple of KERNEL_ROWS and KERNEL_COLS. */
 enum {
-  MATMUL_M = 384,
-  MATMUL_N = 512,
-  MATMUL_K = 256,
+  MATMUL_K = 256, /* of one block of panels: a multiple of MATMUL_CHUNK */
   MATMUL_LINE = 16,
+  MATMUL_TABLE = 2048, /* entries of the longest range that a table is filled for */
   MATMUL_FEW = 4,      /* rows or columns that count as vectors */
   MATMUL_VECTOR = 2048 /* results at a time, of each vector */
 };
 
 /* Accumulators of a part, at most. */
 enum { MATMUL_ACCS = 16 };
+/* Bytes of shared scratch of a step, at most. */
+enum { MATMUL_SHARED = 48 << 20 };
 /* k in whole blocks. */
 static inline int64_t matmul_whole_k(int64_t k) { return (k + MATMUL_K - 1) / MATMUL_K * MATMUL_K; }
 
@@ -67,9 +68,30 @@ typedef struct matmul_operand {
   axis_group rows, k; /* rows: m or n */
   bool is_direct;
   direct_access direct;
+  operand_plan plan;   /* of it */
   region_state *state; /* otherwise */
   int run_axis;
 } matmul_operand;
+
+/* Results stand in rows and columns, columns being those that lie densely in memory: m and n, or n and m. */
+enum { ROWS, COLS, SIDES };
+
+/* How results are cut into units, each the work of one thread, and which operands are packed for all of them beforehand
+ * (`ready`); a unit packs the others for itself, a block of k at a time. The results do not depend on it. */
+typedef struct matmul_cut {
+  int64_t unit[SIDES]; /* whole panels */
+  bool ready[SIDES];
+  bool near[SIDES];    /* ready, but each thread has its own */
+  int64_t slab[SIDES]; /* as much is made ready at a time; whole panels */
+} matmul_cut;
+/* What decides on it. */
+typedef struct matmul_shape {
+  int64_t batch, extent[SIDES], k; /* k: of all products */
+  int width[SIDES];                /* of panels */
+  int accs, threads;
+  int64_t room;     /* of shared scratch, in floats */
+  bool kept[SIDES]; /* the operands' panels are there already */
+} matmul_shape;
 
 /* One part at work. */
 typedef struct matmul_work {
@@ -77,25 +99,62 @@ typedef struct matmul_work {
   const matmul_part *part;
   int64_t extent[REGION_AXES]; /* batch, m, n */
   axis_group batch, m, n;
+  bool few;    /* m or n are vectors: matmul_vector.c */
+  bool turned; /* rows are n */
+  axis_group side[SIDES];
   int n_products; /* of all accumulators */
   struct matmul_term {
     int acc;
+    bool first;                  /* of its accumulator */
     int64_t extent[REGION_AXES]; /* with the product's k axes */
     axis_group k;
     matmul_operand a, b;
+    matmul_operand *of[SIDES]; /* a and b, or b and a */
+    int same[SIDES];           /* the first product whose operand is the same: perhaps this one */
+    float *ready[SIDES];       /* panels of all of k, of the slab at hand */
+    float *kept[SIDES];        /* panels of all, from run to run; NULL: none */
+    const matmul_product *from;
   } * products;
+  float *kept;                 /* of this part; NULL: none */
   int64_t coords[REGION_AXES]; /* of the batch entry at work */
   direct_table outer, inner;   /* tables of the block at work */
+  matmul_shape shape;
+  matmul_cut cut;
   /* the result */
   bool plain_store; /* the epilogue only stores one accumulator in f32 */
   int plain_acc;
   direct_access store;
   region_state *epilogue;
   float *staged; /* [n_accs][CPU_TILE] */
-  float *a_block, *b_block, *sums;
-  int64_t a_rows;              /* room for rows in a_block */
+  float *own[SIDES], *sums;
   int64_t sums_row, sums_size; /* distance of rows, of accumulators */
 } matmul_work;
+
+static inline int64_t whole_panels(int64_t n, int width) { return (n + width - 1) / width * width; }
+
+/* matmul.c */
+int matmul_products(const matmul_part *t);
+
+/* matmul_open.c */
+/* Sizes alone: sides and how they are cut. False: there are no results. of: the step as it was lowered, for what is kept. */
+bool matmul_size(matmul_work *w, cpu_run *r, const step *of, const matmul_part *t);
+/* And all else. */
+sn_status matmul_open(matmul_work *w) SN_MUST_USE;
+
+/* matmul_cut.c */
+matmul_cut matmul_cut_for(const matmul_shape *s);
+/* Floats at most of: a unit's own panels of one side; panels that each thread has; a unit's sums, of all accumulators; shared scratch. For all shapes that are
+ * in no extent larger. */
+int64_t matmul_own_most(const matmul_shape *s, int side);
+int64_t matmul_near_most(const matmul_shape *s);
+int64_t matmul_sums_most(const matmul_shape *s);
+int64_t matmul_shared_most(const matmul_shape *s);
+
+/* matmul_units.c */
+/* Packs what is to be ready of the slabs that begin at from, all threads together. */
+sn_status matmul_make_ready(matmul_work *w, const int64_t from[SIDES]) SN_MUST_USE;
+/* All units of these slabs. What is ready must be. */
+sn_status matmul_run_units(matmul_work *w, const int64_t from[SIDES]) SN_MUST_USE;
 
 /* matmul_operand.c */
 /* Whether an access needs no register; then as numbers. */
@@ -112,26 +171,43 @@ bool direct_is_run(const int64_t *at, int64_t n); /* one after the other */
 
 sn_status operand_open(matmul_operand *o, cpu_run *r, const region *code, const int64_t *extent,
                        int n_axes, axis_group rows, axis_group k) SN_MUST_USE;
-/* How a block of an operand is laid out: entry (o, i) at to + i / 16 * chunk + i % 16 + o * line. */
-typedef struct block_layout {
-  float *to;
-  int64_t chunk, line;
-} block_layout;
-/* Rows row … row+n_rows-1 and k … k+n_k-1 of the batch entry of w->coords; with k_inner true k counts as i, otherwise rows do. i is padded with
- * zeros to a multiple of 16. */
-void operand_fetch(matmul_work *w, matmul_operand *o, int64_t row, int64_t n_rows, int64_t k,
-                   int64_t n_k, bool k_inner, block_layout to);
+/* Rows row … row+n_rows-1, k … k+n_k-1 of the batch entry of w->coords as panels of `width` rows, laid out as
+ * isa/matmul.h has it, panels `panel` floats apart; the last panel padded with zeros. Cheapest with many rows and k's at once. */
+void operand_pack(matmul_work *w, matmul_operand *o, int64_t row, int64_t n_rows, int64_t k,
+                  int64_t n_k, int width, float *to, int64_t panel);
+/* The same elements as plain lines: (row, k) at to + row * line + k with k_inner, else at to + k * line + row. No padding. */
+void operand_read(matmul_work *w, matmul_operand *o, int64_t row, int64_t n_rows, int64_t k,
+                  int64_t n_k, bool k_inner, float *to, int64_t line);
+/* Whether the operand is f32 in memory without checks, element (i, k) of rows row … and of all k at *out_at + i * *out_row +
+ * k * *out_k: then it may be multiplied where it lies. */
+bool operand_is_strided(matmul_work *w, const matmul_operand *o, int64_t row, int64_t n_rows,
+                        const float **out_at, int64_t *out_row, int64_t *out_k);
 /* Whether k is the better inner index. */
 bool operand_runs_along_k(const matmul_operand *o);
 
+void matmul_fill_kept(matmul_work *w);
+
+/* matmul_kept.c */
+/* Where a part's kept panels begin; NULL: it has none. */
+float *matmul_find_kept(const cpu_run *r, const step *of, const matmul_part *t);
+/* Floats of one operand of a product that are kept; 0: it is not. is_b: of b. */
+int64_t matmul_kept_floats(const program *p, const matmul_part *t, const matmul_product *q,
+                           bool is_b);
+
 /* matmul_store.c */
 sn_status store_open(matmul_work *w) SN_MUST_USE;
-/* Results of rows m … and columns n …; accumulator c's element (i, j) at sums[c * sums_size + i * row + j * column]. */
-void store_block(matmul_work *w, int64_t m, int64_t n_m, int64_t n, int64_t n_n, const float *sums,
-                 int64_t row, int64_t column);
+/* Whether the results lie densely along m and not along n: then m are the columns. */
+bool store_is_along_m(const matmul_part *t);
+/* Results of `n` from `at` on, by side; accumulator c's element (i, j) at sums[c * sums_size + i * sums_row + j]. */
+void store_block(matmul_work *w, const int64_t at[SIDES], const int64_t n[SIDES]);
+/* Whether the results of such a block can be summed where they belong: row i at *out + i * *out_row. */
+bool store_in_place(matmul_work *w, const int64_t at[SIDES], const int64_t n[SIDES], float **out,
+                    int64_t *out_row);
 
 /* matmul_vector.c: m or n is at most MATMUL_FEW. The big operand is read where it lies. */
 sn_status matmul_run_vector(matmul_work *w) SN_MUST_USE;
+/* Scratch that this takes; all_k: of all products, each in whole blocks. */
+size_t matmul_need_vector(int accs, int64_t all_k);
 
 /* The coordinates of index i of a group. */
 static inline void group_coords(const axis_group *g, const int64_t *extent, int64_t i,

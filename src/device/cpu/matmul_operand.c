@@ -2,7 +2,6 @@
 #include "device/cpu/matmul.h"
 
 #include "base/half.h"
-#include "device/cpu/vectors.h"
 
 /* --- direct accesses --- */
 
@@ -137,167 +136,89 @@ sn_status operand_open(matmul_operand *o, cpu_run *r, const region *code, const 
   o->k = k;
   o->is_direct = is_direct(r, code, &o->direct);
   o->run_axis = find_run_axis(r, o);
+  if (o->is_direct)
+    plan_open(&o->plan, &o->direct, &o->rows, &o->k, extent);
   return o->is_direct ? SN_OK : cpu_region_open(r, code, n_axes, extent, &o->state);
 }
 
 bool operand_runs_along_k(const matmul_operand *o) {
-  int64_t by;
-  int k = o->k.first + o->k.n - 1;
-  if (!o->is_direct)
-    return o->k.n > 0 && o->run_axis == k;
-  return o->k.n > 0 && sum_is_affine(&o->direct.at, k, &by) && by == 1;
+  if (o->is_direct && o->plan.fits)
+    return o->plan.k_inner;
+  return o->k.n > 0 && o->run_axis == o->k.first + o->k.n - 1;
 }
 
-/* --- fetching: direct --- */
+/* --- fetching: direct, by tables --- */
 
-VECTORS static void widen_bf16(const uint16_t *from, int64_t n, float *to) {
-  for (int64_t i = 0; i < n; i++)
-    to[i] = bf16_to_f32(from[i]);
-}
-
-static void read_line(const direct_access *d, int64_t at, const int64_t *index, int64_t n,
-                      bool is_run, float *to) {
-  const float *f32 = (const float *)(const void *)d->data;
-  const uint16_t *half = (const uint16_t *)(const void *)d->data;
-  if (d->dtype == SN_F32 && is_run)
-    memcpy(to, f32 + at + index[0], (size_t)n * sizeof *to);
-  else if (d->dtype == SN_F32)
-    for (int64_t i = 0; i < n; i++)
-      to[i] = f32[at + index[i]];
-  else if (d->dtype == SN_BF16 && is_run)
-    widen_bf16(half + at + index[0], n, to);
-  else if (d->dtype == SN_BF16)
-    for (int64_t i = 0; i < n; i++)
-      to[i] = bf16_to_f32(half[at + index[i]]);
-  else
-    for (int64_t i = 0; i < n; i++)
-      to[i] = half_to_f32(half[at + index[i]]);
+static float read_element(const direct_access *d, int64_t at) {
+  if (d->dtype == SN_F32)
+    return ((const float *)(const void *)d->data)[at];
+  uint16_t half = ((const uint16_t *)(const void *)d->data)[at];
+  return d->dtype == SN_BF16 ? bf16_to_f32(half) : half_to_f32(half);
 }
 
 static bool passes(int64_t v, int64_t size, int64_t divisor) {
   return v >= 0 && v % divisor == 0 && v / divisor < size;
 }
 
-/* One entry after the other, where some check may fail. */
-static void read_checked(const direct_access *d, int64_t at, const int64_t *starts,
-                         const direct_table *inner, int64_t i0, int64_t n, float *to) {
-  for (int64_t i = 0; i < n; i++) {
-    bool inside = true;
-    for (int c = 0; c < d->n_checks && inside; c++)
-      inside =
-          passes(starts[c] + inner->checks[c][i0 + i], d->checks[c].size, d->checks[c].divisor);
-    to[i] = 0;
-    if (inside)
-      read_line(d, at, inner->at + i0 + i, 1, false, to + i);
-  }
+/* What an index adds, of rows or k. */
+static void index_sums(const matmul_operand *o, const axis_group *g, int64_t i, int64_t *at,
+                       int64_t *checks) {
+  int64_t coords[REGION_AXES];
+  group_coords(g, o->extent, i, coords);
+  *at = sum_over(&o->direct.at, g->first, g->n, coords);
+  for (int c = 0; c < o->direct.n_checks; c++)
+    checks[c] = sum_over(&o->direct.checks[c].at, g->first, g->n, coords);
 }
 
-/* The smallest and largest of each check over one line's entries. */
-typedef struct line_range {
-  int64_t lo[ACCESS_CHECKS], hi[ACCESS_CHECKS];
-} line_range;
+enum { TABLE = 64 };
+/* Rows or k's at a time. */
+typedef struct sum_table {
+  int64_t at[TABLE], checks[TABLE][ACCESS_CHECKS];
+} sum_table;
 
-static line_range range_of(const direct_access *d, const direct_table *inner, int64_t i0,
-                           int64_t n) {
-  line_range range;
-  for (int c = 0; c < d->n_checks; c++) {
-    range.lo[c] = range.hi[c] = inner->checks[c][i0];
-    for (int64_t i = 1; i < n; i++) {
-      range.lo[c] = min_i64(range.lo[c], inner->checks[c][i0 + i]);
-      range.hi[c] = max_i64(range.hi[c], inner->checks[c][i0 + i]);
+static void fill_table(const matmul_operand *o, const axis_group *g, int64_t from, int64_t n,
+                       sum_table *t) {
+  for (int64_t i = 0; i < n; i++)
+    index_sums(o, g, from + i, &t->at[i], t->checks[i]);
+}
+
+static float read_checked(const direct_access *d, int64_t at, const int64_t *checks,
+                          const int64_t *row, const int64_t *k) {
+  bool inside = true;
+  for (int c = 0; c < d->n_checks && inside; c++)
+    inside = passes(checks[c] + row[c] + k[c], d->checks[c].size, d->checks[c].divisor);
+  return inside ? read_element(d, at) : 0;
+}
+
+static void fetch_tables(const matmul_work *w, const matmul_operand *o, int64_t row, int64_t n_rows,
+                         int64_t k, int64_t n_k, const panel_layout *to) {
+  int64_t base, checks[ACCESS_CHECKS];
+  sum_table rows, ks;
+  direct_batch(&o->direct, w->part->n_batch, w->coords, &base, checks);
+  for (int64_t i0 = 0; i0 < n_rows; i0 += TABLE) {
+    int64_t n_i = min_i64(TABLE, n_rows - i0);
+    fill_table(o, &o->rows, row + i0, n_i, &rows);
+    for (int64_t p0 = 0; p0 < n_k; p0 += TABLE) {
+      int64_t n_p = min_i64(TABLE, n_k - p0);
+      fill_table(o, &o->k, k + p0, n_p, &ks);
+      for (int64_t p = 0; p < n_p; p++)
+        for (int64_t i = 0; i < n_i; i++)
+          *panel_element(to, i0 + i, p0 + p) = read_checked(
+              &o->direct, base + rows.at[i] + ks.at[p], checks, rows.checks[i], ks.checks[p]);
     }
   }
-  return range;
-}
-
-/* Whether all entries pass, by the extremes alone. */
-static bool all_pass(const direct_access *d, const line_range *range, const int64_t *starts) {
-  bool pass = true;
-  for (int c = 0; c < d->n_checks && pass; c++)
-    pass = d->checks[c].divisor == 1 && starts[c] + range->lo[c] >= 0 &&
-           starts[c] + range->hi[c] < d->checks[c].size;
-  return pass;
-}
-
-/* Sixteen inner entries for every outer one. */
-static void fetch_chunk(const direct_access *d, const direct_table *outer, int64_t n_outer,
-                        const direct_table *inner, int64_t i0, int64_t n, int64_t base,
-                        const int64_t *base_checks, float *to, int64_t line) {
-  line_range range = range_of(d, inner, i0, n);
-  bool is_run = direct_is_run(inner->at + i0, n);
-  int64_t starts[ACCESS_CHECKS] = {0};
-  for (int64_t o = 0; o < n_outer; o++, to += line) {
-    for (int c = 0; c < d->n_checks; c++)
-      starts[c] = base_checks[c] + outer->checks[c][o];
-    int64_t at = base + outer->at[o];
-    if (!all_pass(d, &range, starts))
-      read_checked(d, at, starts, inner, i0, n, to);
-    else if (n == MATMUL_LINE && is_run && d->dtype == SN_F32)
-      memcpy(to, (const float *)(const void *)d->data + at + inner->at[i0],
-             MATMUL_LINE * sizeof *to);
-    else
-      read_line(d, at, inner->at + i0, n, is_run, to);
-    for (int64_t i = n; i < MATMUL_LINE; i++)
-      to[i] = 0;
-  }
-}
-
-/* b's panels from rows of k: whole panels at a time. */
-static bool fetch_transposed(const direct_access *d, const direct_table *outer, int64_t n_outer,
-                             const direct_table *inner, int64_t n_inner, int64_t base,
-                             block_layout to) {
-  int64_t by = n_inner > 1 ? inner->at[1] - inner->at[0] : 0;
-  bool fits = d->dtype == SN_F32 && d->n_checks == 0 && to.line == KERNEL_COLS &&
-              to.chunk == n_outer * KERNEL_COLS && n_outer > 1 && n_inner > 1 &&
-              direct_is_run(outer->at, n_outer);
-  for (int64_t i = 1; i < n_inner && fits; i++)
-    fits = inner->at[i] == inner->at[0] + i * by;
-  if (fits)
-    kernel_pack_transposed((const float *)(const void *)d->data + base + outer->at[0] +
-                               inner->at[0],
-                           by, n_outer, n_inner, to.to);
-  return fits;
-}
-
-/* Where the inner index is dense in the block too: a line at a time, not sixteen entries. */
-static bool fetch_lines(const direct_access *d, const direct_table *outer, int64_t n_outer,
-                        const direct_table *inner, int64_t n_inner, int64_t base, block_layout to) {
-  bool fits = d->n_checks == 0 && to.chunk == MATMUL_LINE && direct_is_run(inner->at, n_inner);
-  for (int64_t o = 0; fits && o < n_outer; o++) {
-    float *line = to.to + o * to.line;
-    read_line(d, base + outer->at[o], inner->at, n_inner, true, line);
-    for (int64_t i = n_inner; i % MATMUL_LINE != 0; i++)
-      line[i] = 0;
-  }
-  return fits;
-}
-
-static void fetch_direct(matmul_work *w, const matmul_operand *o, const axis_group *outer,
-                         int64_t o0, int64_t n_outer, const axis_group *inner, int64_t i0,
-                         int64_t n_inner, block_layout to) {
-  const direct_access *d = &o->direct;
-  int64_t base, checks[ACCESS_CHECKS];
-  direct_batch(d, w->part->n_batch, w->coords, &base, checks);
-  direct_fill(d, outer, o->extent, o0, n_outer, &w->outer);
-  direct_fill(d, inner, o->extent, i0, n_inner, &w->inner);
-  if (n_inner > 0 && (fetch_lines(d, &w->outer, n_outer, &w->inner, n_inner, base, to) ||
-                      fetch_transposed(d, &w->outer, n_outer, &w->inner, n_inner, base, to)))
-    return;
-  for (int64_t i = 0; i < n_inner; i += MATMUL_LINE)
-    fetch_chunk(d, &w->outer, n_outer, &w->inner, i, min_i64(MATMUL_LINE, n_inner - i), base,
-                checks, to.to + i / MATMUL_LINE * to.chunk, to.line);
 }
 
 /* --- fetching: regions --- */
 
-/* A tile of points and where each of its segments goes: entry (outer, inner), and on along the group that runs. */
+/* A tile of points and where each of its segments goes: element (row, k), and on along the group that runs. */
 typedef struct fetch_tile {
   matmul_work *w;
   matmul_operand *of;
-  block_layout to;
-  bool outer_runs;
+  const panel_layout *to;
+  bool k_runs;
   tile t;
-  int64_t outer[CPU_SEGMENTS], inner[CPU_SEGMENTS];
+  int64_t row[CPU_SEGMENTS], k[CPU_SEGMENTS];
 } fetch_tile;
 
 static void flush(fetch_tile *f) {
@@ -307,11 +228,9 @@ static void flush(fetch_tile *f) {
   const float *lanes = cpu_region_f32(f->of->state, f->of->code->n - 1);
   for (int s = 0; s < f->t.n_segments; s++) {
     const segment *g = &f->t.segments[s];
-    for (int i = 0; i < g->n; i++) {
-      int64_t at = f->inner[s] + (f->outer_runs ? 0 : i), on = f->outer[s] + i - (at - f->inner[s]);
-      f->to.to[on * f->to.line + at / MATMUL_LINE * f->to.chunk + at % MATMUL_LINE] =
+    for (int i = 0; i < g->n; i++)
+      *panel_element(f->to, f->row[s] + (f->k_runs ? 0 : i), f->k[s] + (f->k_runs ? i : 0)) =
           lanes[g->lane + i];
-    }
   }
   tile_clear(&f->t);
 }
@@ -325,43 +244,67 @@ static void add_points(fetch_tile *f, int64_t *coords, const axis_group *runs, i
     int64_t run = runs->n > 0 ? min_i64(n, f->of->extent[last] - coords[last]) : 1;
     if (!tile_has_room(&f->t, (int)run))
       flush(f);
-    f->outer[f->t.n_segments] = f->outer_runs ? from : fixed;
-    f->inner[f->t.n_segments] = f->outer_runs ? fixed : from;
+    f->k[f->t.n_segments] = f->k_runs ? from : fixed;
+    f->row[f->t.n_segments] = f->k_runs ? fixed : from;
     tile_add(&f->t, coords, (int)run);
     from += run;
     n -= run;
   }
 }
 
-static void fetch_region(matmul_work *w, matmul_operand *o, const axis_group *outer, int64_t o0,
-                         int64_t n_outer, const axis_group *inner, int64_t i0, int64_t n_inner,
-                         block_layout to) {
-  bool outer_runs = outer->n > 0 && o->run_axis == outer->first + outer->n - 1;
-  const axis_group *runs = outer_runs ? outer : inner, *stands = outer_runs ? inner : outer;
-  int64_t runs0 = outer_runs ? o0 : i0, n_runs = outer_runs ? n_outer : n_inner;
-  int64_t stands0 = outer_runs ? i0 : o0, n_stands = outer_runs ? n_inner : n_outer;
-  fetch_tile f = {.w = w, .of = o, .to = to, .outer_runs = outer_runs};
+static void fetch_region(matmul_work *w, matmul_operand *o, int64_t row, int64_t n_rows, int64_t k,
+                         int64_t n_k, const panel_layout *to) {
+  bool k_runs = o->k.n > 0 && o->run_axis == o->k.first + o->k.n - 1;
+  const axis_group *runs = k_runs ? &o->k : &o->rows, *stands = k_runs ? &o->rows : &o->k;
+  int64_t runs0 = k_runs ? k : row, n_runs = k_runs ? n_k : n_rows;
+  int64_t stands0 = k_runs ? row : k, n_stands = k_runs ? n_rows : n_k;
+  fetch_tile f = {.w = w, .of = o, .to = to, .k_runs = k_runs};
   f.t.axis = runs->n > 0 ? runs->first + runs->n - 1 : 0;
   int64_t coords[REGION_AXES] = {0};
   memcpy(coords, w->coords, (size_t)w->part->n_batch * sizeof *coords);
   for (int64_t i = 0; i < n_runs; i += CPU_TILE)
-    for (int64_t k = 0; k < n_stands; k++) {
-      group_coords(stands, o->extent, stands0 + k, coords);
-      add_points(&f, coords, runs, runs0, i, min_i64(CPU_TILE, n_runs - i), k);
+    for (int64_t s = 0; s < n_stands; s++) {
+      group_coords(stands, o->extent, stands0 + s, coords);
+      add_points(&f, coords, runs, runs0, i, min_i64(CPU_TILE, n_runs - i), s);
     }
   flush(&f);
-  for (int64_t k = 0; k < n_outer; k++)
-    for (int64_t i = n_inner; i % MATMUL_LINE != 0; i++)
-      to.to[i / MATMUL_LINE * to.chunk + i % MATMUL_LINE + k * to.line] = 0;
 }
 
-void operand_fetch(matmul_work *w, matmul_operand *o, int64_t row, int64_t n_rows, int64_t k,
-                   int64_t n_k, bool k_inner, block_layout to) {
-  const axis_group *outer = k_inner ? &o->rows : &o->k, *inner = k_inner ? &o->k : &o->rows;
-  int64_t o0 = k_inner ? row : k, n_outer = k_inner ? n_rows : n_k;
-  int64_t i0 = k_inner ? k : row, n_inner = k_inner ? n_k : n_rows;
+/* --- fetching --- */
+
+static void clear_padding(int64_t n_rows, int64_t n_k, const panel_layout *to) {
+  for (int64_t i = n_rows; i % to->width != 0; i++)
+    for (int64_t p = 0; p < n_k; p++)
+      *panel_element(to, i, p) = 0;
+}
+
+static void fetch(matmul_work *w, matmul_operand *o, int64_t row, int64_t n_rows, int64_t k,
+                  int64_t n_k, const panel_layout *to) {
+  if (n_rows == 0 || n_k == 0)
+    return;
+  if (o->is_direct && o->plan.fits) {
+    plan_pack(w, o, row, n_rows, k, n_k, to);
+    return;
+  }
   if (o->is_direct)
-    fetch_direct(w, o, outer, o0, n_outer, inner, i0, n_inner, to);
+    fetch_tables(w, o, row, n_rows, k, n_k, to);
   else
-    fetch_region(w, o, outer, o0, n_outer, inner, i0, n_inner, to);
+    fetch_region(w, o, row, n_rows, k, n_k, to);
+  clear_padding(n_rows, n_k, to);
+}
+
+void operand_pack(matmul_work *w, matmul_operand *o, int64_t row, int64_t n_rows, int64_t k,
+                  int64_t n_k, int width, float *to, int64_t panel) {
+  fetch(w, o, row, n_rows, k, n_k, &(panel_layout){to, width, panel, width});
+}
+
+void operand_read(matmul_work *w, matmul_operand *o, int64_t row, int64_t n_rows, int64_t k,
+                  int64_t n_k, bool k_inner, float *to, int64_t line) {
+  fetch(w, o, row, n_rows, k, n_k,
+        &(panel_layout){to, k_inner ? 1 : n_rows, k_inner ? line : 0, k_inner ? 1 : line});
+}
+
+bool operand_is_strided(matmul_work *w, const matmul_operand *o, int64_t row, int64_t n_rows,
+                        const float **out_at, int64_t *out_row, int64_t *out_k) {
+  return o->is_direct && plan_is_strided(w, o, row, n_rows, 0, o->k.count, out_at, out_row, out_k);
 }

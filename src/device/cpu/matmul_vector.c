@@ -1,46 +1,30 @@
-/* Matmuls with few rows or columns: vectors against a big operand, which is read once, where it lies, at the speed
+/* Matmuls with few rows: vectors against a big operand, that of the columns, which is read once, where it lies, at the speed
  * of memory. See matmul.h.
  *
- * The vectors are fetched whole. Where the big operand is dense along k, each result is a dot product; where it is dense
- * along its rows, rows of k are added up; anything else is fetched in blocks and then multiplied. Which of these depends on
- * strides and extents only. */
+ * The vectors are fetched whole, by every thread. Where the big operand is dense along k, each result is a dot product; where it is
+ * dense along its rows, rows of k are added up; anything else is fetched in blocks and then multiplied. Which of these depends
+ * on strides and extents only, and so does the order of every sum. */
 #include "device/cpu/matmul.h"
 
-#include "device/cpu/vectors.h"
+enum {
+  RANGES_EACH = 3,          /* ranges of results that a thread gets, if they are not too small: */
+  RANGE_FLOATS = 32 * 1024, /* weights */
+  RANGE_LEAST = 256,        /* results, where rows are */
+  DOT_ROWS = 48, /* a fetched block is [DOT_ROWS][MATMUL_K], or [ADD_ROWS of k][MATMUL_VECTOR] */
+  ADD_ROWS = DOT_ROWS * MATMUL_K / MATMUL_VECTOR
+};
 
-typedef struct vector_work {
-  matmul_work *w;
-  bool columns;  /* m is the small one; the big operand is b */
-  int64_t n;     /* vectors */
-  float *vector; /* of each product [n][whole k], one product after the other */
-} vector_work;
+typedef enum vector_way { BY_DOTS, BY_ROWS, BY_BLOCKS } vector_way;
 
-/* One product at work: its vectors are `apart`, sums of vector v at sums + v * MATMUL_VECTOR. */
+/* One product at work on a range of results: its vectors, `apart`, and sums, MATMUL_VECTOR apart. */
 typedef struct vector_term {
-  int64_t n;
+  matmul_operand *big;
+  int64_t from, n; /* results */
+  int count;       /* vectors */
   const float *vector;
   int64_t apart;
   float *sums;
 } vector_term;
-
-/* sums[j] += v[0] * x[0][j] + …, in that order. */
-VECTORS static void add_rows(float *restrict sums, const float *restrict v, const float *restrict x,
-                             const int64_t *at, int64_t n_rows, int64_t n) {
-  int64_t p = 0;
-  for (; p + 4 <= n_rows; p += 4) {
-    const float *x0 = x + at[p], *x1 = x + at[p + 1], *x2 = x + at[p + 2], *x3 = x + at[p + 3];
-    for (int64_t j = 0; j < n; j++)
-      sums[j] =
-          (((sums[j] + v[p] * x0[j]) + v[p + 1] * x1[j]) + v[p + 2] * x2[j]) + v[p + 3] * x3[j];
-  }
-  for (; p < n_rows; p++)
-    for (int64_t j = 0; j < n; j++)
-      sums[j] += v[p] * x[at[p] + j];
-}
-
-static bool is_plain(const matmul_operand *o) {
-  return o->is_direct && o->direct.dtype == SN_F32 && o->direct.n_checks == 0;
-}
 
 /* Whether the whole of k is one dense run: each axis steps over all within it. */
 static bool k_is_dense(const matmul_operand *o) {
@@ -56,128 +40,181 @@ static bool k_is_dense(const matmul_operand *o) {
   return dense;
 }
 
-static void by_dots(const matmul_work *w, const matmul_operand *o, const vector_term *t,
-                    int64_t base, int64_t n) {
-  const float *data = (const float *)(const void *)o->direct.data + base;
-  for (int64_t i = 0; i < n; i++)
-    for (int64_t v = 0; v < t->n; v++)
-      t->sums[v * MATMUL_VECTOR + i] +=
-          kernel_dot(data + w->inner.at[i], t->vector + v * t->apart, o->k.count);
+static bool rows_are_dense(const matmul_operand *o) {
+  int64_t by;
+  int last = o->rows.first + o->rows.n - 1;
+  return o->rows.n > 0 && o->extent[last] > 1 && direct_is_affine(&o->direct, last, &by) && by == 1;
 }
 
-/* A few rows of k for one vector after the other, so that they are still in the cache. */
-static void by_rows(matmul_work *w, const matmul_operand *o, const vector_term *t, int64_t base,
-                    int64_t n) {
-  const float *data = (const float *)(const void *)o->direct.data + base + w->inner.at[0];
-  int64_t together = t->n == 1 ? MATMUL_K : 4;
-  for (int64_t k = 0; k < o->k.count; k += MATMUL_K) {
-    int64_t n_k = min_i64(MATMUL_K, o->k.count - k);
+static vector_way way_of(const matmul_operand *o) {
+  if (!o->is_direct || o->direct.n_checks > 0)
+    return BY_BLOCKS;
+  return k_is_dense(o) ? BY_DOTS : rows_are_dense(o) ? BY_ROWS : BY_BLOCKS;
+}
+
+/* --- where it lies --- */
+
+static matmul_rows rows_of(const direct_access *d, int64_t at) {
+  matmul_rows w = {.dtype = d->dtype == SN_F32   ? MATMUL_F32
+                            : d->dtype == SN_F16 ? MATMUL_F16
+                                                 : MATMUL_BF16};
+  w.data = d->data + at * (d->dtype == SN_F32 ? 4 : 2);
+  return w;
+}
+
+/* How many of the first are evenly spaced, and how far. */
+static int64_t even_run(const int64_t *at, int64_t n, int64_t *by) {
+  int64_t run = 1;
+  *by = n > 1 ? at[1] - at[0] : 0;
+  while (run < n && at[run] - at[run - 1] == *by)
+    run++;
+  return run;
+}
+
+static void add_dots(matmul_work *w, const vector_term *t, int64_t base) {
+  for (int64_t i = 0, run; i < t->n; i += run) {
+    matmul_rows rows = rows_of(&t->big->direct, base + w->inner.at[i]);
+    run = rows.n = even_run(w->inner.at + i, t->n - i, &rows.row);
+    rows.k = t->big->k.count;
+    w->r->isa->matmul->dots(&rows, t->vector, t->apart, t->count, t->sums + i, MATMUL_VECTOR);
+  }
+}
+
+/* Steps k … k+n_k-1, whose places are in `outer`, for results that lie one after the other from i on. */
+static void add_steps(matmul_work *w, const vector_term *t, int64_t base, int64_t k, int64_t n_k,
+                      int64_t i, int64_t n) {
+  for (int64_t p = 0, run; p < n_k; p += run) {
+    matmul_rows rows = rows_of(&t->big->direct, base + w->outer.at[p] + w->inner.at[i]);
+    run = rows.k = even_run(w->outer.at + p, n_k - p, &rows.row);
+    rows.n = n;
+    w->r->isa->matmul->add_rows(&rows, t->vector + k + p, t->apart, t->count, t->sums + i,
+                                MATMUL_VECTOR);
+  }
+}
+
+static void add_rows(matmul_work *w, const vector_term *t, int64_t base) {
+  const matmul_operand *o = t->big;
+  for (int64_t k = 0; k < o->k.count; k += MATMUL_TABLE) {
+    int64_t n_k = min_i64(MATMUL_TABLE, o->k.count - k);
     direct_fill(&o->direct, &o->k, o->extent, k, n_k, &w->outer);
-    for (int64_t p = 0; p < n_k; p += together)
-      for (int64_t v = 0; v < t->n; v++)
-        add_rows(t->sums + v * MATMUL_VECTOR, t->vector + v * t->apart + k + p, data,
-                 w->outer.at + p, min_i64(together, n_k - p), n);
+    for (int64_t i = 0, run; i < t->n; i += run) {
+      for (run = 1; i + run < t->n && w->inner.at[i + run] == w->inner.at[i] + run;)
+        run++;
+      add_steps(w, t, base, k, n_k, i, run);
+    }
   }
 }
 
-/* Fetched blocks: [DOT_ROWS][MATMUL_K] where k is dense, else [ADD_ROWS of k][MATMUL_VECTOR]; of the same size. */
-enum { DOT_ROWS = 48, ADD_ROWS = DOT_ROWS * MATMUL_K / MATMUL_VECTOR };
+/* --- in blocks --- */
 
-static void add_block(const float *block, bool k_inner, int64_t rows, int64_t n_k,
-                      const float *vector, float *sums) {
-  int64_t at[ADD_ROWS];
-  for (int64_t j = 0; k_inner && j < rows; j++)
-    sums[j] += kernel_dot(block + j * MATMUL_K, vector, n_k);
-  if (k_inner)
-    return;
-  for (int64_t p = 0; p < n_k; p++)
-    at[p] = p * MATMUL_VECTOR;
-  add_rows(sums, vector, block, at, n_k, rows);
-}
-
-static void by_blocks(matmul_work *w, matmul_operand *o, const vector_term *t, int64_t from,
-                      int64_t n) {
-  bool k_inner = operand_runs_along_k(o);
-  block_layout to = {w->a_block, MATMUL_LINE, k_inner ? MATMUL_K : MATMUL_VECTOR};
-  int64_t most_rows = k_inner ? DOT_ROWS : MATMUL_VECTOR, most_k = k_inner ? MATMUL_K : ADD_ROWS;
-  for (int64_t i = 0; i < n; i += most_rows)
+static void add_blocks(matmul_work *w, const vector_term *t) {
+  matmul_operand *o = t->big;
+  bool along = operand_runs_along_k(o);
+  int64_t line = along ? MATMUL_K : MATMUL_VECTOR, most_k = along ? MATMUL_K : ADD_ROWS;
+  int64_t most = along ? DOT_ROWS : MATMUL_VECTOR;
+  const matmul_kernels *kernels = w->r->isa->matmul;
+  for (int64_t i = 0; i < t->n; i += most)
     for (int64_t k = 0; k < o->k.count; k += most_k) {
-      int64_t rows = min_i64(most_rows, n - i), n_k = min_i64(most_k, o->k.count - k);
-      operand_fetch(w, o, from + i, rows, k, n_k, k_inner, to);
-      for (int64_t v = 0; v < t->n; v++)
-        add_block(w->a_block, k_inner, rows, n_k, t->vector + v * t->apart + k,
-                  t->sums + v * MATMUL_VECTOR + i);
+      matmul_rows rows = {.data = w->own[COLS], .row = line};
+      rows.n = min_i64(most, t->n - i);
+      rows.k = min_i64(most_k, o->k.count - k);
+      operand_read(w, o, t->from + i, rows.n, k, rows.k, along, w->own[COLS], line);
+      (along ? kernels->dots : kernels->add_rows)(&rows, t->vector + k, t->apart, t->count,
+                                                  t->sums + i, MATMUL_VECTOR);
     }
 }
 
-static void fetch_vectors(vector_work *v) {
-  float *to = v->vector;
-  for (int i = 0; i < v->w->n_products; i++) {
-    struct matmul_term *t = &v->w->products[i];
-    int64_t apart = matmul_whole_k(t->k.count);
-    for (int64_t k = 0; k < t->k.count; k += MATMUL_VECTOR)
-      operand_fetch(v->w, v->columns ? &t->a : &t->b, 0, v->n, k,
-                    min_i64(MATMUL_VECTOR, t->k.count - k), true,
-                    (block_layout){to + k, MATMUL_LINE, apart});
-    to += v->n * apart;
-  }
-}
-
-static void add_product(matmul_work *w, matmul_operand *big, const vector_term *t, int64_t from,
-                        int64_t n) {
+static void add_product(matmul_work *w, const vector_term *t) {
   int64_t base, checks[ACCESS_CHECKS];
-  if (is_plain(big)) {
-    direct_batch(&big->direct, w->part->n_batch, w->coords, &base, checks);
-    direct_fill(&big->direct, &big->rows, big->extent, from, n, &w->inner);
-    if (k_is_dense(big)) {
-      by_dots(w, big, t, base, n);
-      return;
-    }
-    if (n > 1 && direct_is_run(w->inner.at, n)) {
-      by_rows(w, big, t, base, n);
-      return;
-    }
+  const matmul_operand *o = t->big;
+  vector_way way = way_of(o);
+  if (way == BY_BLOCKS) {
+    add_blocks(w, t);
+    return;
   }
-  by_blocks(w, big, t, from, n);
+  direct_batch(&o->direct, w->part->n_batch, w->coords, &base, checks);
+  direct_fill(&o->direct, &o->rows, o->extent, t->from, t->n, &w->inner);
+  if (way == BY_DOTS)
+    add_dots(w, t, base);
+  else
+    add_rows(w, t, base);
 }
 
-static void run_batch(vector_work *v) {
-  matmul_work *w = v->w;
-  int64_t count = v->columns ? w->n.count : w->m.count;
-  fetch_vectors(v);
-  for (int64_t from = 0; from < count; from += MATMUL_VECTOR) {
-    int64_t n = min_i64(MATMUL_VECTOR, count - from);
-    memset(w->sums, 0, (size_t)(w->part->n_accs * w->sums_size) * sizeof *w->sums);
-    const float *vector = v->vector;
-    for (int i = 0; i < w->n_products; i++) {
-      struct matmul_term *t = &w->products[i];
-      int64_t apart = matmul_whole_k(t->k.count);
-      add_product(w, v->columns ? &t->b : &t->a,
-                  &(vector_term){v->n, vector, apart, w->sums + t->acc * w->sums_size}, from, n);
-      vector += v->n * apart;
-    }
-    if (v->columns)
-      store_block(w, 0, v->n, from, n, w->sums, MATMUL_VECTOR, 1);
-    else
-      store_block(w, from, n, 0, v->n, w->sums, 1, MATMUL_VECTOR);
+/* --- ranges of results --- */
+
+/* Of each product [vectors][whole k], one product after the other. */
+static void fetch_vectors(matmul_work *w, float *to) {
+  int64_t n = w->side[ROWS].count;
+  for (int i = 0; i < w->n_products; i++) {
+    struct matmul_term *t = &w->products[i];
+    int64_t apart = matmul_whole_k(t->k.count);
+    operand_read(w, t->of[ROWS], 0, n, 0, t->k.count, true, to, apart);
+    to += n * apart;
   }
+}
+
+static void run_range(matmul_work *w, const float *vector, int64_t from, int64_t n) {
+  int64_t count = w->side[ROWS].count;
+  memset(w->sums, 0, (size_t)(w->part->n_accs * w->sums_size) * sizeof *w->sums);
+  for (int i = 0; i < w->n_products; i++) {
+    const struct matmul_term *t = &w->products[i];
+    vector_term v = {.big = t->of[COLS],
+                     .from = from,
+                     .n = n,
+                     .count = (int)count,
+                     .vector = vector,
+                     .apart = matmul_whole_k(t->k.count),
+                     .sums = w->sums + t->acc * w->sums_size};
+    add_product(w, &v);
+    vector += count * v.apart;
+  }
+  store_block(w, (int64_t[]){0, from}, (int64_t[]){count, n});
+}
+
+/* Results that a thread takes at a time: few pieces, since each begins slowly, but not all at once. */
+static int64_t range_of(const matmul_work *w) {
+  int64_t share = w->side[COLS].count / ((int64_t)RANGES_EACH * w->r->threads), k = 1;
+  for (int i = 0; i < w->n_products; i++)
+    k = max_i64(k, w->products[i].k.count);
+  int64_t least = RANGE_FLOATS / k;
+  if (way_of(w->products[0].of[COLS]) != BY_DOTS) /* long lines are better */
+    least = max_i64(RANGE_LEAST, least);
+  int64_t n = max_i64(share, min_i64(least, MATMUL_VECTOR));
+  return min_i64(MATMUL_VECTOR, (n + MATMUL_LINE - 1) / MATMUL_LINE * MATMUL_LINE);
+}
+
+static int64_t k_of_all(const matmul_work *w) {
+  int64_t k = 0;
+  for (int i = 0; i < w->n_products; i++)
+    k += matmul_whole_k(w->products[i].k.count);
+  return k;
 }
 
 sn_status matmul_run_vector(matmul_work *w) {
-  vector_work v = {.w = w, .columns = w->m.count <= w->n.count};
-  v.n = v.columns ? w->m.count : w->n.count;
-  int64_t all_k = 0;
-  for (int i = 0; i < w->n_products; i++)
-    all_k += matmul_whole_k(w->products[i].k.count);
-  w->sums_size = v.n * MATMUL_VECTOR;
+  int64_t all_k = k_of_all(w), range = range_of(w), count = w->side[COLS].count;
+  int64_t ranges = (count + range - 1) / range, entry = -1, n = w->side[ROWS].count;
+  w->sums_row = MATMUL_VECTOR;
+  w->sums_size = n * MATMUL_VECTOR;
   w->sums = cpu_take(w->r, (size_t)(w->part->n_accs * w->sums_size) * sizeof(float));
-  w->a_block = cpu_take(w->r, DOT_ROWS * MATMUL_K * sizeof(float));
-  v.vector = cpu_take(w->r, (size_t)(v.n * all_k) * sizeof(float));
-  if (!w->sums || !w->a_block || !v.vector)
+  w->own[COLS] = cpu_take(w->r, DOT_ROWS * MATMUL_K * sizeof(float));
+  float *vector = cpu_take(w->r, (size_t)(n * all_k) * sizeof(float));
+  if (!w->sums || !w->own[COLS] || !vector)
     return SN_ERR_INTERNAL;
-  for (int64_t b = 0; b < w->batch.count; b++) {
-    group_coords(&w->batch, w->extent, b, w->coords);
-    run_batch(&v);
+  cpu_begin(w->r);
+  for (int64_t i; cpu_next(w->r, w->batch.count * ranges, &i);) {
+    int64_t from = i % ranges * range;
+    if (i / ranges != entry) {
+      entry = i / ranges;
+      group_coords(&w->batch, w->extent, entry, w->coords);
+      fetch_vectors(w, vector);
+    }
+    run_range(w, vector, from, min_i64(range, count - from));
   }
   return SN_OK;
+}
+
+size_t matmul_need_vector(int accs, int64_t all_k) {
+  return cpu_take_bytes((size_t)(accs * MATMUL_FEW) * MATMUL_VECTOR * sizeof(float)) +
+         cpu_take_bytes(DOT_ROWS * MATMUL_K * sizeof(float)) +
+         cpu_take_bytes((size_t)(MATMUL_FEW * all_k) * sizeof(float));
 }

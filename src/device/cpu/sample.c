@@ -1,13 +1,19 @@
-/* SAMPLE: one id from each row of logits; the stages and their order are those of the op (named in step.h). All in doubles, as
- * in the op's definition, so that a draw near a border falls to the same side. Rows are put in order only where top-k, top-p or
- * min-p ask for it. */
+/* SAMPLE: one id from each row of logits; the stages and their order are those of the op (named in step.h). All in
+ * doubles, as in the op's definition, so that a draw near a border falls to the same side. Threads share rows. A row
+ * is put in order only where top-p asks for it, or top-k of many; the first few ids, or the best, of a row whose
+ * logits nothing has changed are found without. */
 #include "base/philox.h"
+#include "device/cpu/cpu.h"
+#include "device/cpu/isa/cores.h"
 #include "device/cpu/order.h"
 #include "device/cpu/view.h"
 
 #include <math.h>
 
+enum { FEW = 8 }; /* up to a FEWth of a row is "the first few" */
+
 typedef struct sample {
+  const core_kernels *kernels;
   view logits, history, out;
   uint32_t key[2], counter, stream;
   int64_t n, top_k;
@@ -17,9 +23,12 @@ typedef struct sample {
   order_item *order, *spare;
 } sample;
 
+/* Items of a row, in order or the first few. */
+static size_t room_of(int64_t n) { return (size_t)max_i64(n, order_first_room(n / FEW + 1)); }
+
 static size_t need_row(int64_t n) {
   return 2 * cpu_take_bytes((size_t)n * sizeof(double)) + cpu_take_bytes((size_t)n * sizeof(bool)) +
-         2 * cpu_take_bytes((size_t)n * sizeof(order_item));
+         2 * cpu_take_bytes(room_of(n) * sizeof(order_item));
 }
 
 size_t cpu_need_sample(const program *p, const step *s) {
@@ -31,7 +40,8 @@ size_t cpu_need_sample(const program *p, const step *s) {
 
 static sn_status start(sample *w, cpu_run *r, const core_part *c) {
   view key = view_of(r, &c->in[1]);
-  *w = (sample){.logits = view_of(r, &c->in[0]),
+  *w = (sample){.kernels = r->isa->cores,
+                .logits = view_of(r, &c->in[0]),
                 .history = view_of(r, &c->in[2]),
                 .out = view_of(r, &c->out[0]),
                 .top_k = c->ints[0],
@@ -48,8 +58,8 @@ static sn_status start(sample *w, cpu_run *r, const core_part *c) {
   w->logit = cpu_take(r, n * sizeof *w->logit);
   w->weight = cpu_take(r, n * sizeof *w->weight);
   w->seen = cpu_take(r, n * sizeof *w->seen);
-  w->order = cpu_take(r, n * sizeof *w->order);
-  w->spare = cpu_take(r, n * sizeof *w->spare);
+  w->order = cpu_take(r, room_of(w->n) * sizeof *w->order);
+  w->spare = cpu_take(r, room_of(w->n) * sizeof *w->spare);
   return w->logit && w->weight && w->seen && w->order && w->spare ? SN_OK : SN_ERR_INTERNAL;
 }
 
@@ -77,8 +87,8 @@ static int64_t find_best(const sample *w) {
   return best;
 }
 
-/* Largest first, lowest index first at ties. Keys are logits rounded to f32; among equal keys penalised logits may still
- * differ. */
+/* Largest first, lowest index first at ties. Keys are logits rounded to f32; among equal keys penalised logits may
+ * still differ. */
 static void put_in_order(sample *w) {
   for (int64_t i = 0; i < w->n; i++)
     w->order[i] = (order_item){~order_key_f32((float)w->logit[i]), (int32_t)i};
@@ -110,9 +120,14 @@ static int64_t count_kept(const sample *w) {
   return kept;
 }
 
+/* Weights do not rise in the order of logits, and the first is 1, so min-p alone needs no order. */
 static void choose_kept(sample *w) {
-  if (w->top_k == 0 && !(w->top_p < 1) && !(w->min_p > 0))
+  if (w->top_k == 0 && !(w->top_p < 1)) {
+    for (int64_t i = 0; i < w->n; i++)
+      if (w->weight[i] < w->min_p)
+        w->weight[i] = 0;
     return;
+  }
   put_in_order(w);
   for (int64_t k = count_kept(w); k < w->n; k++)
     w->weight[w->order[k].at] = 0;
@@ -135,7 +150,19 @@ static int64_t pick(const sample *w, double u) {
   return last;
 }
 
-static int64_t sample_row(sample *w, int64_t row) {
+/* A number in [0, 1) for the row. */
+static double draw(const sample *w, int64_t row) {
+  uint32_t x[4] = {(uint32_t)(row / 4), (uint32_t)((uint64_t)(row / 4) >> 32), w->counter,
+                   w->stream};
+  philox(w->key, x);
+  return x[row % 4] * 0x1p-32;
+}
+
+static double weight_of(const sample *w, double logit, double max) {
+  return logit == max ? 1 : exp((logit - max) / w->temperature);
+}
+
+static int64_t sample_all(sample *w, int64_t row) {
   int64_t best;
   for (int64_t i = 0; i < w->n; i++)
     w->logit[i] = (double)view_load(&w->logits, view_at(&w->logits, 2, (int64_t[]){row, i}));
@@ -144,14 +171,83 @@ static int64_t sample_row(sample *w, int64_t row) {
   best = find_best(w);
   if (w->temperature == 0 || isnan(w->logit[best]))
     return best;
-  double max = w->logit[best];
   for (int64_t i = 0; i < w->n; i++)
-    w->weight[i] = w->logit[i] == max ? 1 : exp((w->logit[i] - max) / w->temperature);
+    w->weight[i] = weight_of(w, w->logit[i], w->logit[best]);
   choose_kept(w);
-  uint32_t x[4] = {(uint32_t)(row / 4), (uint32_t)((uint64_t)(row / 4) >> 32), w->counter,
-                   w->stream};
-  philox(w->key, x);
-  return pick(w, x[row % 4] * 0x1p-32);
+  return pick(w, draw(w, row));
+}
+
+/* --- rows of which the first k ids are enough --- */
+
+/* How many: 0 where all are needed. */
+static int64_t enough(const sample *w) {
+  int64_t k = w->temperature == 0 ? 1 : w->top_k;
+  return w->history.data || k * FEW > w->n ? 0 : k;
+}
+
+/* Logits of a row from `from` on, as keys whose order is largest first. */
+static void read_keys(const sample *w, int64_t row, int64_t from, int64_t n, uint32_t *keys) {
+  float x[ORDER_CHUNK];
+  view_read(&w->logits, view_at(&w->logits, 2, (int64_t[]){row, from}), w->logits.stride[1], n, x);
+  w->kernels->keys(x, n, UINT32_MAX, keys);
+}
+
+static double logit_at(const sample *w, int64_t row, int64_t i) {
+  return (double)view_load(&w->logits, view_at(&w->logits, 2, (int64_t[]){row, i}));
+}
+
+/* Of the first `kept` of the order the id that the draw falls on: as pick does, by index. */
+static int64_t pick_few(sample *w, int64_t kept, double u) {
+  double sum = 0, running = 0;
+  for (int64_t k = 0; k < kept; k++)
+    w->order[k].key = (uint32_t)w->order[k].at;
+  order_sort(w->order, w->spare, kept);
+  for (int64_t k = 0; k < kept; k++)
+    sum += w->weight[w->order[k].at];
+  int64_t last = 0;
+  for (int64_t k = 0; k < kept; k++) {
+    int64_t i = w->order[k].at;
+    if (w->weight[i] == 0)
+      continue;
+    last = i;
+    running += w->weight[i];
+    if (running > u * sum)
+      break;
+  }
+  return last;
+}
+
+static int64_t sample_few(sample *w, int64_t row, int64_t k) {
+  order_first f = {.kernels = w->kernels, .items = w->order, .spare = w->spare, .k = k};
+  uint32_t keys[ORDER_CHUNK];
+  for (int64_t i = 0; i < w->n; i += ORDER_CHUNK) {
+    int64_t n = min_i64(ORDER_CHUNK, w->n - i);
+    read_keys(w, row, i, n, keys);
+    order_first_add(&f, keys, n, i);
+  }
+  order_first_end(&f);
+  int64_t best = w->order[0].at;
+  double max = logit_at(w, row, best);
+  if (w->temperature == 0 || isnan(max))
+    return best;
+  for (int64_t i = 0; i < k; i++)
+    w->weight[w->order[i].at] = weight_of(w, logit_at(w, row, w->order[i].at), max);
+  return pick_few(w, count_kept(w), draw(w, row));
+}
+
+static int64_t sample_row(sample *w, int64_t row) {
+  int64_t k = enough(w);
+  return k > 0 ? sample_few(w, row, k) : sample_all(w, row);
+}
+
+static void sample_rows(cpu_run *r, sample *w) {
+  enum { WORTH = 1 << 12 };
+  int64_t rows = w->n > 0 ? w->logits.dim[0] : 0, i;
+  int64_t group = max_i64(1, WORTH / max_i64(1, w->n));
+  cpu_begin(r);
+  while (cpu_next(r, (rows + group - 1) / group, &i))
+    for (int64_t row = i * group; row < min_i64(rows, (i + 1) * group); row++)
+      ((int32_t *)(void *)w->out.data)[view_at(&w->out, 1, &row)] = (int32_t)sample_row(w, row);
 }
 
 sn_status cpu_run_sample(cpu_run *r, const step *s) {
@@ -159,8 +255,7 @@ sn_status cpu_run_sample(cpu_run *r, const step *s) {
     size_t used = r->scratch_used;
     sample w;
     SN_TRY(start(&w, r, &s->parts[i].u.core));
-    for (int64_t row = 0; row < w.logits.dim[0] && w.n > 0; row++)
-      ((int32_t *)(void *)w.out.data)[view_at(&w.out, 1, &row)] = (int32_t)sample_row(&w, row);
+    sample_rows(r, &w);
     r->scratch_used = used;
   }
   return SN_OK;

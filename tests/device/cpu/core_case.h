@@ -206,22 +206,42 @@ static inline int64_t core_type_count(sn_type t) {
   return n;
 }
 
+static inline size_t core_bytes(const core_case *k, uint32_t v) {
+  return (size_t)k->values[v].count * 4 + 4;
+}
+
 /* A value of the program with its memory; data NULL: a result, filled with rubbish. */
 static inline strided core_value(core_case *k, sn_type type, const double *data) {
   uint32_t v = k->p.n_values++;
   int64_t n = core_type_count(type);
   k->values[v] = (program_value){.type = type, .count = n};
-  k->address[v] = malloc((size_t)n * 4 + 4);
-  memset(k->address[v], 0x55, (size_t)n * 4 + 4);
+  k->address[v] = malloc(core_bytes(k, v));
+  memset(k->address[v], 0x55, core_bytes(k, v));
   for (int64_t i = 0; data && i < n; i++)
     dtype_store(type.dtype, k->address[v], i, data[i]);
   return core_dense(v, type);
 }
 
-static inline void core_run(core_case *k, sn_ctx *ctx) {
+/* Results as before a run. In place: the result has the base's memory, which holds a copy of it. */
+static inline void core_clear(core_case *k, bool in_place) {
+  for (int i = 0; i < k->core.n_out; i++) {
+    uint32_t v = k->core.out[i].value;
+    memset(k->address[v], 0x55, core_bytes(k, v));
+  }
+  if (in_place)
+    memcpy(k->address[k->core.out[0].value], k->address[k->core.in[0].value],
+           core_bytes(k, k->core.in[0].value));
+}
+
+static inline void core_run(core_case *k, sn_ctx *ctx, const cpu_isa *isa, int threads,
+                            bool in_place) {
   part parts[1] = {{.u.core = k->core}};
   step s = {.kind = k->kind, .n_parts = 1, .parts = parts};
-  cpu_case r = {.ctx = ctx, .program = &k->p, .addresses = k->address};
+  cpu_case r = {
+      .ctx = ctx, .program = &k->p, .addresses = k->address, .threads = threads, .isa = isa};
+  core_clear(k, in_place);
+  if (in_place)
+    parts[0].u.core.in[0].value = k->core.out[0].value;
   CHECK_EQ_INT(cpu_case_run(&r, &s), SN_OK);
   CHECK_EQ_UINT(r.scratch_used, 0);
   CHECK(!r.failed);
@@ -250,6 +270,36 @@ static inline void core_compare(core_case *k, int i, const case_tensor *want, co
   CHECK_EQ_INT(((const unsigned char *)k->address[v])[k->values[v].count * 4 + 3], 0x55);
 }
 
+/* The results of one thread, and whether those of others are the same to the last bit. */
+static inline void core_keep(core_case *k, char **kept, bool first, const char *source,
+                             int threads) {
+  for (int i = 0; i < k->core.n_out; i++) {
+    uint32_t v = k->core.out[i].value;
+    size_t bytes = core_bytes(k, v);
+    if (first)
+      memcpy(kept[i], k->address[v], bytes);
+    else if (memcmp(kept[i], k->address[v], bytes) != 0)
+      FAIL("%s: result %d has other bits with %d threads", source, i, threads);
+  }
+}
+
+/* With every instruction set and on 1 … 4 threads; a scatter also in place. */
+static inline void core_run_all(core_case *k, op_run *r, const char *source) {
+  char *kept[MAX_RESULTS] = {0};
+  for (int i = 0; i < k->core.n_out; i++)
+    kept[i] = malloc(core_bytes(k, k->core.out[i].value));
+  for (int in_place = 0; in_place <= (k->kind == STEP_SCATTER); in_place++)
+    for (int isa = 0; cpu_isa_at(isa); isa++)
+      for (int threads = 1; threads <= 4; threads++) {
+        core_run(k, r->ctx, cpu_isa_at(isa), threads, in_place);
+        core_keep(k, kept, threads == 1, source, threads);
+        for (int i = 0; threads == 1 && i < k->core.n_out; i++)
+          core_compare(k, i, &r->out[i], source);
+      }
+  for (int i = 0; i < k->core.n_out; i++)
+    free(kept[i]);
+}
+
 static inline void core_case_run(op_run *r, const sn_graph *g, const node *n, const char *source) {
   core_case k = {.p = {.n_values = 1}};
   k.p.values = k.values;
@@ -260,11 +310,8 @@ static inline void core_case_run(op_run *r, const sn_graph *g, const node *n, co
       k.core.in[i] = core_value(&k, r->in[i].type, r->in[i].data);
   for (int i = 0; i < n->n_out; i++)
     k.core.out[i] = core_value(&k, sn_value_type(g, (sn_value){n->first + (uint32_t)i}), NULL);
-  if (CHECK(core_shape_of(&k, n->op, n->attrs))) {
-    core_run(&k, r->ctx);
-    for (int i = 0; i < n->n_out; i++)
-      core_compare(&k, i, &r->out[i], source);
-  }
+  if (CHECK(core_shape_of(&k, n->op, n->attrs)))
+    core_run_all(&k, r, source);
   for (uint32_t v = 1; v < k.p.n_values; v++)
     free(k.address[v]);
 }

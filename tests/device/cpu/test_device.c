@@ -41,7 +41,8 @@ static void add_step(world *t, int i, int n_axes, sn_dim extent, int n_code) {
   loop_part *p = &t->parts[i].u.loop;
   *p = (loop_part){.n_axes = n_axes, .n_phases = 1, .extent = {extent}};
   p->code = (region){n_code, t->code[i]};
-  t->steps[i] = (step){.kind = STEP_POINTWISE, .n_parts = 1, .parts = &t->parts[i], .name = "step"};
+  t->steps[i] = (step){
+      .kind = STEP_POINTWISE, .barrier = true, .n_parts = 1, .parts = &t->parts[i], .name = "step"};
 }
 
 static void build_steps(world *t) {

@@ -294,12 +294,18 @@ static void evaluate_part(world *w) {
 
 /* --- running --- */
 
-static void run_part(world *w) {
+/* The number of threads and the instruction set follow the seed. */
+static void run_part(world *w, uint32_t seed) {
   sn_ctx *ctx = NULL;
+  int sets = 0;
+  while (cpu_isa_at(sets))
+    sets++;
   part parts[1] = {{.u.matmul = w->part}};
   step s = {.kind = STEP_MATMUL, .n_parts = 1, .parts = parts};
   REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
   cpu_case r = {.ctx = ctx, .program = &w->p, .addresses = w->address};
+  r.threads = 1 + (int)(seed % 4);
+  r.isa = cpu_isa_at((int)(seed / 4) % sets);
   CHECK_EQ_INT(cpu_case_run(&r, &s), SN_OK);
   CHECK_EQ_STR(sn_ctx_message(ctx), "");
   CHECK_EQ_INT((int64_t)r.scratch_used, 0);
@@ -341,7 +347,7 @@ static void check_drawn(uint32_t first, uint32_t n, const int64_t *sizes, int n_
     world *w = draw_world(seed, sizes, n_sizes, axes);
     if (work_of(w) < 5e6) {
       evaluate_part(w);
-      run_part(w);
+      run_part(w, seed);
       check_result(w, seed);
     }
     free_world(w);

@@ -2,11 +2,11 @@
  *
  * Both operands come as panels: operand a in panels of `rows` rows, element (i, p) at i / rows * a_panel + p * rows + i % rows;
  * operand b in panels of `cols` columns, element (p, j) at j / cols * b_panel + p * cols + j % cols. Rows and columns up to
- * the next whole panel are there; what stands in the padding only reaches the padding of c.
+ * the next whole panel are there in memory; what stands in the padding reaches no result.
  *
- * Each element is summed in k order, in chunks of MATMUL_CHUNK products in f32, chunks added to c in order: the rounding
- * of long sums stays small (it decides which units of a deep net are on), and bits depend neither on how the caller cuts m
- * and n nor on threads, as long as k is cut at multiples of MATMUL_CHUNK.
+ * Each element is summed in k order, in chunks of MATMUL_CHUNK products in f32; the sum of a call's chunks is added to c. So
+ * the rounding of long sums stays small (it decides which units of a deep net are on), and bits depend neither on how the
+ * caller cuts m and n nor on threads, as long as k is cut at fixed places.
  */
 #ifndef SINEW_DEVICE_CPU_ISA_MATMUL_H
 #define SINEW_DEVICE_CPU_ISA_MATMUL_H
@@ -20,10 +20,20 @@ typedef struct panel_block {
   int64_t m, n, k;
   const float *a, *b;
   int64_t a_panel, b_panel; /* distance of panels, in floats */
-  float *c;                 /* row-major; whole tiles are written, so there must be room for the padding */
+  float *c;                 /* row-major; only the m x n elements are read and written */
   int64_t c_row;
   bool add; /* to c; otherwise c is overwritten */
+  bool
+      more; /* b is one panel, and what is wanted of b next lies right behind: it is asked for meanwhile */
 } panel_block;
+
+/* A matrix in memory. Element (i, p) at data[i * row + p] for dots, at data[p * row + i] for add_rows. */
+typedef enum matmul_dtype { MATMUL_F32, MATMUL_F16, MATMUL_BF16 } matmul_dtype;
+typedef struct matmul_rows {
+  const void *data;
+  matmul_dtype dtype;
+  int64_t row, n, k;
+} matmul_rows;
 
 typedef struct matmul_kernels {
   int rows, cols; /* of a tile */
@@ -32,6 +42,12 @@ typedef struct matmul_kernels {
    * distances is usually 1. Rows beyond n, up to a whole panel, become 0. Panels lie `panel` floats apart. */
   void (*pack)(const float *from, int64_t row, int64_t k_step, int64_t n, int64_t k, int width,
                float *to, int64_t panel);
+  /* Few vectors, 1 … 4 of them, `apart`, against all rows of a matrix: to[v * to_apart + i] += sum of (i, p) * x[v * apart + p]. The
+   * matrix is read once. `dots` sums along rows in a fixed tree, add_rows one p after the other. */
+  void (*dots)(const matmul_rows *w, const float *x, int64_t apart, int count, float *to,
+               int64_t to_apart);
+  void (*add_rows)(const matmul_rows *w, const float *x, int64_t apart, int count, float *to,
+                   int64_t to_apart);
   /* Sum of x[i] * y[i], in a fixed tree. */
   float (*dot)(const float *x, const float *y, int64_t n);
   /* y += a * x */

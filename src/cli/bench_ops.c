@@ -1,0 +1,211 @@
+/* Measuring single operations: for each line a session, some runs, and the machine's peaks before and behind them, since
+ * what memory gives is not steady on all machines. See bench_ops.h. */
+#include "cli/bench_ops.h"
+
+#include "cli/bench_peak.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* A row lasts at least so long, and so many runs. */
+#define LEAST_S 0.15
+enum { MOST_RUNS = 1000, MOST_LINES = 2000 };
+
+typedef struct bench_run {
+  sn_ctx *ctx;
+  const ops_options *options;
+  bench_peak *peak;
+  ops_row *rows;
+  int n;
+} bench_run;
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static sn_status no_memory(sn_ctx *ctx) {
+  return sn_ctx_fail(ctx, SN_ERR_NO_MEMORY, "out of memory");
+}
+
+/* --- inputs --- */
+
+/* The sum of four uniform numbers, near enough to normal. */
+static float next_float(uint64_t *state) {
+  *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  uint64_t x = *state ^ *state >> 29;
+  double sum = 0;
+  for (int k = 0; k < 4; k++)
+    sum += (double)(x >> 16 * k & 0xffff) / 65536 - 0.5;
+  return (float)(sum * 1.732);
+}
+
+static void fill(const ops_input *in, size_t n, void *data) {
+  uint64_t state = 7;
+  for (size_t i = 0; i < n; i++) {
+    float x = next_float(&state);
+    if (in->type.dtype == SN_I32) {
+      ((int32_t *)data)[i] = (int32_t)((state >> 33) % (uint64_t)(in->below ? in->below : 1));
+    } else if (in->type.dtype == SN_BF16) {
+      uint32_t bits;
+      memcpy(&bits, &x, sizeof bits);
+      ((uint16_t *)data)[i] = (uint16_t)(bits >> 16);
+    } else {
+      ((float *)data)[i] = x + (float)in->mean;
+    }
+  }
+}
+
+/* An input that no result depends on may be gone. */
+static sn_status write_inputs(sn_ctx *ctx, const ops_case *c, sn_session *s) {
+  for (int i = 0; i < c->n_inputs; i++) {
+    const ops_input *in = &c->inputs[i];
+    size_t n = 1, each = sn_dtype_size(in->type.dtype);
+    for (int d = 0; d < in->type.shape.rank; d++)
+      n *= (size_t)in->type.shape.dim[d];
+    int at = sn_session_find_input(s, in->name);
+    if (at < 0)
+      continue;
+    void *data = malloc(n * each + 1);
+    if (!data)
+      return no_memory(ctx);
+    fill(in, n, data);
+    sn_status status = sn_session_write_at(s, at, data, n * each);
+    free(data);
+    SN_TRY(status);
+  }
+  return SN_OK;
+}
+
+/* --- one row --- */
+
+static void see_peaks(bench_run *b, const ops_case *c, ops_row *row) {
+  double footprint = c->read + c->write;
+  bool reads = c->write < footprint / 8;
+  double flops = bench_peak_flops(b->peak);
+  double bytes = (reads ? bench_peak_read : bench_peak_copy)(b->peak, footprint);
+  row->peak_flops = flops > row->peak_flops ? flops : row->peak_flops;
+  row->peak_bytes = bytes > row->peak_bytes ? bytes : row->peak_bytes;
+}
+
+static int by_size(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* Two runs first: outputs of runs that follow each other lie in different places. */
+static sn_status time_runs(const ops_options *o, sn_session *s, ops_row *row) {
+  double taken[MOST_RUNS], all = 0, least = o->quick ? 0 : LEAST_S;
+  int n = 0;
+  for (int i = 0; i < 2; i++)
+    SN_TRY(sn_session_run(s));
+  while (n < MOST_RUNS && (n < o->repeat || all < least)) {
+    double start = now();
+    SN_TRY(sn_session_run(s));
+    taken[n] = now() - start;
+    all += taken[n++];
+  }
+  qsort(taken, (size_t)n, sizeof *taken, by_size);
+  row->median_s = n % 2 ? taken[n / 2] : (taken[n / 2 - 1] + taken[n / 2]) / 2;
+  row->best_s = taken[0];
+  row->runs = n;
+  return SN_OK;
+}
+
+static sn_status measure_in(bench_run *b, ops_case *c, sn_store *store, sn_session **session) {
+  ops_row *row = &b->rows[b->n];
+  sn_session_options o = {.device = b->options->device, .threads = b->options->threads};
+  SN_TRY(ops_build(b->ctx, c));
+  SN_TRY(sn_store_init(store, c->graph, 1));
+  SN_TRY(sn_session_create(c->graph, store, &o, session));
+  SN_TRY(write_inputs(b->ctx, c, *session));
+  *row = (ops_row){.group = c->kind->group,
+                   .dtype = c->dtype,
+                   .flops = c->flops,
+                   .bytes = c->read + c->write,
+                   .threads = sn_session_get_stats(*session).threads};
+  strcpy(row->name, c->name);
+  if (!b->peak && !(b->peak = bench_peak_create(row->threads, b->options->quick ? 1e5 : 1e9)))
+    return no_memory(b->ctx);
+  see_peaks(b, c, row);
+  SN_TRY(time_runs(b->options, *session, row));
+  if (!b->options->quick)
+    see_peaks(b, c, row);
+  b->n++;
+  return SN_OK;
+}
+
+/* A filter that names a group means all of it and nothing else. */
+static bool is_wanted(const ops_case *c, const char *filter) {
+  for (const ops_kind *k = ops_kinds; filter && k->name; k++)
+    if (strcmp(k->group, filter) == 0)
+      return strcmp(c->kind->group, filter) == 0;
+  return !filter || strstr(c->name, filter);
+}
+
+static sn_status measure_line(bench_run *b, const char *line) {
+  char problem[OPS_PROBLEM];
+  ops_case c;
+  sn_store *store;
+  sn_session *session = NULL;
+  if (!ops_parse(line, &c, problem))
+    return sn_ctx_fail(b->ctx, SN_ERR_INVALID, "%s", problem);
+  if (!is_wanted(&c, b->options->filter))
+    return SN_OK;
+  SN_TRY(sn_store_create(b->ctx, &store));
+  sn_status status = measure_in(b, &c, store, &session);
+  if (status != SN_OK)
+    status = sn_ctx_within(b->ctx, status, "%s", c.name);
+  else
+    fprintf(stderr, "%s: %.3f ms\n", c.name, 1e3 * b->rows[b->n - 1].median_s);
+  sn_session_destroy(session);
+  sn_graph_destroy(c.graph);
+  sn_store_destroy(store);
+  return status;
+}
+
+/* --- lines --- */
+
+static sn_status measure_file(bench_run *b, const char *path) {
+  char line[4 * OPS_NAME];
+  sn_status status = SN_OK;
+  FILE *f = fopen(path, "r");
+  if (!f)
+    return sn_ctx_fail(b->ctx, SN_ERR_IO, "%s: cannot be read", path);
+  for (int number = 1; status == SN_OK && b->n < MOST_LINES && fgets(line, sizeof line, f);
+       number++) {
+    if (line[strspn(line, " \t\r\n")] == '\0' || line[0] == '#')
+      continue;
+    status = measure_line(b, line);
+    if (status != SN_OK)
+      status = sn_ctx_within(b->ctx, status, "%s, line %d", path, number);
+  }
+  fclose(f);
+  return status;
+}
+
+static sn_status measure_all(bench_run *b) {
+  if (b->options->shapes)
+    return measure_file(b, b->options->shapes);
+  for (int i = 0; ops_line(i, b->options->quick) && b->n < MOST_LINES; i++)
+    SN_TRY(measure_line(b, ops_line(i, b->options->quick)));
+  return SN_OK;
+}
+
+sn_status bench_ops(sn_ctx *ctx, const ops_options *o) {
+  bench_run b = {.ctx = ctx, .options = o, .rows = calloc(MOST_LINES, sizeof(ops_row))};
+  if (!b.rows)
+    return no_memory(ctx);
+  sn_status status = measure_all(&b);
+  if (status == SN_OK && b.n == 0)
+    status = sn_ctx_fail(ctx, SN_ERR_NOT_FOUND, "there is no operation \"%s\" to measure",
+                         o->filter ? o->filter : "");
+  if (status == SN_OK)
+    (o->json ? ops_json : ops_table)(stdout, b.rows, b.n);
+  bench_peak_destroy(b.peak);
+  free(b.rows);
+  return status;
+}

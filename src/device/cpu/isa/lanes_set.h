@@ -1,0 +1,23 @@
+/* Between the files of the region machine's kernels. See lanes.h. */
+#ifndef SINEW_DEVICE_CPU_ISA_LANES_SET_H
+#define SINEW_DEVICE_CPU_ISA_LANES_SET_H
+
+#include "device/cpu/isa/lanes.h"
+#include "device/cpu/isa/math.h"
+
+void ISA(lanes_reduce)(reduce_kind kind, bool floats, void *sums, const void *lanes, int n);
+void ISA(lanes_reduce_wide)(reduce_kind kind, bool floats, void *acc, const void *lanes, int n);
+
+void ISA(lanes_read)(sn_dtype dtype, void *lanes, const void *from, const lane_block *b);
+void ISA(lanes_write)(sn_dtype dtype, void *to, const void *lanes, const lane_block *b);
+void ISA(lanes_stream)(void *to, const void *lanes, const lane_block *b);
+void ISA(lanes_fence)(void);
+void ISA(lanes_ramp)(int32_t *lanes, int32_t start, int32_t by, int n);
+void ISA(lanes_begin_numbers)(int64_t *v, int64_t start, int64_t by, int n);
+void ISA(lanes_add_index)(int64_t *v, const int32_t *lanes, int64_t stride, int64_t mod, int n);
+void ISA(lanes_within)(uint8_t *inside, const int64_t *v, int64_t size, int n);
+void ISA(lanes_gather)(sn_dtype dtype, void *lanes, const void *from, const int64_t *numbers,
+                       const uint8_t *inside, int n);
+void ISA(lanes_scatter)(sn_dtype dtype, void *to, const void *lanes, const int64_t *numbers, int n);
+
+#endif
