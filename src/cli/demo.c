@@ -17,10 +17,10 @@
 #include <unistd.h>
 
 enum {
-  TRAIN_TOKENS = 300000,
+  TRAIN_TOKENS = 1000000,
   HELDOUT_TOKENS = 12000,
-  CONTEXT = 96,
-  BATCH = 2,
+  CONTEXT = 128,
+  BATCH = 6,
   CALIBRATION = 6, /* steps before the total is planned */
   FEWEST = 120,
   MOST = 4000,
@@ -99,7 +99,7 @@ static sn_value build_loss(const demo *d, sn_graph *g) {
 }
 
 static sn_schedule schedule(int64_t total) {
-  return (sn_schedule){SN_SCHEDULE_COSINE, 6e-3, 2e-4, 2 * CALIBRATION, total};
+  return (sn_schedule){SN_SCHEDULE_COSINE, 3e-3, 1e-4, 2 * CALIBRATION, total};
 }
 
 static sn_status make_trainer(demo *d) {
@@ -134,9 +134,9 @@ static sn_status make_eval(demo *d) {
 static sn_status make_model(demo *d) {
   sn_model_config c = {.family = SN_MODEL_GPT2,
                        .vocab = stories_vocab_size(),
-                       .hidden = 64,
-                       .layers = 2,
-                       .heads = 2,
+                       .hidden = 128,
+                       .layers = 4,
+                       .heads = 4,
                        .max_length = CONTEXT,
                        .activation = SN_ACT_RELU,
                        .tied = true,

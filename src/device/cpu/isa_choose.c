@@ -2,6 +2,10 @@
 #include "device/cpu/isa.h"
 
 #include <stdio.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <stdatomic.h>
+#endif
 
 /* The best first. */
 #if defined(__x86_64__)
@@ -18,8 +22,16 @@ CPU_ISAS(ISA_ROW)
 
 static bool has_portable(void) { return true; }
 #if defined(__x86_64__)
+/* Which not every compiler knows by name. Asked once: on a virtual machine the instruction takes tens of microseconds. */
+static bool has_f16c(void) {
+  static atomic_int known; /* 1: no, 2: yes */
+  unsigned a, b, c, d;
+  if (!known)
+    known = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) ? 2 : 1;
+  return known == 2;
+}
 static bool has_avx2(void) {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 }
 static bool has_avx512(void) {
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

@@ -52,6 +52,13 @@ static int64_t units_of(const loop_part *p, const loop_extents *x) {
 }
 
 /* --- opening --- */
+int loop_lanes_of(const region *code) {
+  return code->n <= 12   ? REGION_LANES
+         : code->n <= 24 ? REGION_LANES / 2
+         : code->n <= 80 ? CPU_TILE
+                         : CPU_TILE / 2;
+}
+
 /* Stores of what is too large to be found in a cache again, unless it is there
  * because it was loaded. */
 static void choose_streams(region_state *st) {

@@ -57,9 +57,7 @@ void loop_end_reductions(const region_state *st, const region_range *range, int 
 int64_t loop_points(const loop_open *x);
 void loop_run_points(loop_open *x, region_range *range, tile *rows, int64_t from, int64_t to);
 /* Lanes of registers of a region: as many as let those that are alive together stay in the nearest cache. */
-static inline int loop_lanes_of(const region *code) {
-  return code->n <= 12 ? REGION_LANES : code->n <= 24 ? 512 : code->n <= 80 ? 256 : 128;
-}
+int loop_lanes_of(const region *code);
 /* Lanes of a tile of rows that reductions fill. */
 static inline int loop_lanes(const tile *t) {
   return (t->n + CPU_LANE_BLOCK - 1) / CPU_LANE_BLOCK * CPU_LANE_BLOCK;

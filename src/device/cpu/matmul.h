@@ -1,9 +1,9 @@
 /* Matmul parts on the CPU, for one run: operands that fetch their elements into panels, the store of results.
  *
  * The lists of axes of a part (batch, m, n, k) are each counted as one index, row-major. An operand is read in one of two ways:
- *   direct   its region is one load (perhaps with a cast) whose index needs no register. Then element (row, k) stands at
- *            at[row] + at[k], two tables filled a block at a time; and each check is a sum of two tables as well. So
- *            transposes, broadcasts and convolutions with padding are copies, not programs.
+ *   direct   its region is one load (perhaps with a cast) whose index needs no register. Then the element number and each check are sums
+ *            of what row and k add, and lines of rows or k are copied at a time (matmul_operand.h). So transposes, broadcasts and
+ *            convolutions with padding are copies, not programs.
  *   region   anything else: executed by the region machine on tiles of points.
  */
 #ifndef SINEW_DEVICE_CPU_MATMUL_H

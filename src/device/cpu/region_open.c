@@ -238,13 +238,22 @@ static bool same_place(const index_access *a, const index_access *b) {
          memcmp(a->at.stride, b->at.stride, sizeof a->at.stride) == 0;
 }
 
+/* Whether all registers that an access takes indices from stand before an op. */
+static bool is_placed_before(const index_access *a, reg op) {
+  for (int i = 0; i < a->at.n_odd; i++)
+    if (a->at.odd[i].axis == TERM_REG && a->at.odd[i].from >= op)
+      return false;
+  return true;
+}
+
 /* Where the register that a store writes is made by the op that may as well
- * write it. Nothing may load that memory between the two, nor another store
- * write it. */
+ * write it. The place must be known by then, and nothing may load that memory
+ * between the two, nor another store write it. */
 static void set_direct(region_state *st, int store) {
   region_op_state *s = &st->ops[store], *p = &st->ops[s->a];
   if (p->i->op != REGION_ALU || p->i->dtype != SN_F32 || s->at->dtype != SN_F32 || s->at->streams ||
-      p->range != s->range || p->moves != s->moves || p->store >= 0)
+      p->range != s->range || p->moves != s->moves || p->store >= 0 ||
+      !is_placed_before(s->at, s->a))
     return;
   for (int i = 0; i < st->n; i++) {
     const region_op_state *op = &st->ops[i];

@@ -54,18 +54,23 @@ static sn_status ref_pool_grad(ref_ctx *c) {
   return SN_OK;
 }
 
-/* --- as a graph. Where no two windows share an element x is a grid of windows; else each window's share is brought to
- * the elements of x by a second set of windows, over the first ones laid out with the stride. --- */
+/* --- as a graph. Where no two windows share an element x is a grid of windows. Else each window's share is brought to the
+ * elements of x: as one of a few neighbours where windows are not dilated, or by a second set of windows, over the first ones
+ * laid out with the stride. --- */
 
 static bool has_ties(const pool_rule *rule) {
   return rule->kind == SN_POOL_MAX || rule->kind == SN_POOL_MIN;
 }
 
-/* a and b are the same number, or both NaN: f32 */
-static sn_value build_same(build_ctx *c, sn_value a, sn_value b) {
+/* a and b are the same number, or both NaN */
+static sn_value build_is_same(build_ctx *c, sn_value a, sn_value b) {
   sn_graph *g = c->graph;
   sn_value nans = sn_logical_and(g, sn_isnan(g, a), sn_isnan(g, b));
-  return sn_cast(g, sn_logical_or(g, sn_eq(g, a, b), nans), SN_F32);
+  return sn_logical_or(g, sn_eq(g, a, b), nans);
+}
+/* The same as f32, 1 or 0. */
+static sn_value build_same(build_ctx *c, sn_value a, sn_value b) {
+  return sn_cast(c->graph, build_is_same(c, a, b), SN_F32);
 }
 
 /* dy over the number of ties, which are summed over axes. */
@@ -167,6 +172,121 @@ static sn_value alone(build_ctx *c, sn_value x) {
   return sn_reshape(c->graph, x, to);
 }
 
+/* --- overlapping windows without gaps. Let p be a position of x behind the padding before it: p = stride * q + a. The
+ * windows that hold it are q - j for j = 0 … with a + stride * j < kernel. So x is seen as phases, [N, C, 1, q, a, …], and each
+ * window's value comes to it as one of a few neighbours, [N, C, j…, q, 1, …]. --- */
+
+/* How many neighbours that are along an axis. */
+static int64_t taps(const window *w, int d) {
+  return (w->kernel.v[d] + w->stride.v[d] - 1) / w->stride.v[d];
+}
+
+static bool has_phases(build_ctx *c, const pool_rule *rule) {
+  const window *w = &rule->win;
+  for (int d = 0; d < w->kernel.n; d++)
+    if (w->dilation.v[d] != 1)
+      return false;
+  return 3 + 2 * w->kernel.n <= SN_MAX_RANK && build_shape(c, c->in[0]).rank == 2 + w->kernel.n;
+}
+
+/* q's along an axis of x. */
+static sn_dim phases_along(build_ctx *c, const window *w, int d) {
+  sn_dim size = build_shape(c, c->in[0]).dim[2 + d];
+  sn_dim padded = sn_dim_add(c->graph, size, w->before.v[d] + w->stride.v[d] - 1);
+  return sn_dim_div(c->graph, padded, w->stride.v[d]);
+}
+
+/* v [N, C, windows…] as [N, C, taps, q, 1, …]: tap j of q is window q - j, or 0. */
+static sn_value neighbours(build_ctx *c, const pool_rule *rule, sn_value v) {
+  sn_graph *g = c->graph;
+  const window *w = &rule->win;
+  sn_shape shape = build_shape(c, v), grid = {3, {shape.dim[0], shape.dim[1], 1}}, to = grid;
+  sn_ints kernel = {.n = w->kernel.n}, ones = kernel, before = kernel, after = kernel;
+  for (int d = 0; d < w->kernel.n; d++) {
+    int64_t n = taps(w, d);
+    kernel.v[d] = n;
+    ones.v[d] = 1;
+    before.v[d] = n - 1;
+    after.v[d] = n + 1; /* at least as many as there are q's without a window of their own */
+    grid.dim[2] *= n;
+    grid.dim[grid.rank++] = sn_dim_add(g, shape.dim[2 + d], n + 1);
+  }
+  v = sn_reshape(g, sn_im2col(g, v, kernel, ones, before, after, ones), grid);
+  to.dim[2] = grid.dim[2];
+  for (int d = 0; d < w->kernel.n; d++) {
+    v = sn_slice(g, v, 3 + d, 0, phases_along(c, w, d), 1);
+    to.dim[to.rank++] = phases_along(c, w, d);
+    to.dim[to.rank++] = 1;
+  }
+  return sn_reshape(g, v, to);
+}
+
+/* x as [N, C, 1, q, a, …] */
+static sn_value phases_of(build_ctx *c, const pool_rule *rule, sn_value x) {
+  sn_graph *g = c->graph;
+  const window *w = &rule->win;
+  sn_shape shape = build_shape(c, x), to = {3, {shape.dim[0], shape.dim[1], 1}};
+  sn_ints before = {.n = shape.rank}, after = before;
+  for (int d = 0; d < w->kernel.n; d++) {
+    before.v[2 + d] = w->before.v[d];
+    after.v[2 + d] = w->stride.v[d] - 1;
+    to.dim[to.rank++] = phases_along(c, w, d);
+    to.dim[to.rank++] = w->stride.v[d];
+  }
+  x = sn_pad(g, x, before, after, SN_PAD_CONSTANT, 0);
+  for (int d = 0; d < w->kernel.n; d++)
+    x = sn_slice(g, x, 2 + d, 0, sn_dim_mul(g, phases_along(c, w, d), w->stride.v[d]), 1);
+  return sn_reshape(g, x, to);
+}
+
+/* The other way round: [N, C, q, a, …] to x's shape. */
+static sn_value from_phases(build_ctx *c, const pool_rule *rule, sn_value v) {
+  sn_graph *g = c->graph;
+  const window *w = &rule->win;
+  sn_shape x = build_shape(c, c->in[0]), to = x;
+  for (int d = 0; d < w->kernel.n; d++)
+    to.dim[2 + d] = sn_dim_mul(g, phases_along(c, w, d), w->stride.v[d]);
+  v = sn_reshape(g, v, to);
+  for (int d = 0; d < w->kernel.n; d++)
+    v = sn_slice(g, v, 2 + d, w->before.v[d], sn_dim_add(g, x.dim[2 + d], w->before.v[d]), 1);
+  return v;
+}
+
+/* Whether tap j holds phase a: bool [1, 1, taps, 1, a, …]. The windows stand in im2col from the furthest on. */
+static sn_value tap_mask(build_ctx *c, const window *w) {
+  sn_graph *g = c->graph;
+  sn_shape to = {3, {1, 1, 1}};
+  sn_value all = SN_NONE;
+  for (int d = 0; d < w->kernel.n; d++) {
+    int64_t n = taps(w, d), stride = w->stride.v[d];
+    sn_shape tap = {.rank = 2 * w->kernel.n}, phase;
+    for (int i = 0; i < tap.rank; i++)
+      tap.dim[i] = 1;
+    phase = tap;
+    tap.dim[d] = n;
+    phase.dim[w->kernel.n + d] = stride;
+    sn_value from = sn_arange(g, SN_F32, n, (double)((n - 1) * stride), (double)-stride);
+    sn_value at = sn_add(g, sn_reshape(g, from, tap),
+                         sn_reshape(g, sn_arange(g, SN_F32, stride, 0, 1), phase));
+    sn_value holds = sn_lt(g, at, sn_scalar(g, SN_F32, (double)w->kernel.v[d]));
+    all = d == 0 ? holds : sn_logical_and(g, all, holds);
+    to.dim[2] *= n;
+    to.dim[to.rank++] = 1;
+    to.dim[to.rank++] = stride;
+  }
+  return sn_reshape(g, all, to);
+}
+
+/* The sum over taps of what `v` [N, C, windows…] brings to each element of x, where `mine` (SN_NONE: everywhere). */
+static sn_value sum_taps(build_ctx *c, const pool_rule *rule, sn_value mine, sn_value v) {
+  sn_graph *g = c->graph;
+  sn_value holds = tap_mask(c, &rule->win);
+  if (mine.id)
+    holds = sn_logical_and(g, mine, holds);
+  v = sn_where(g, holds, neighbours(c, rule, v), sn_scalar(g, SN_F32, 0));
+  return from_phases(c, rule, sn_sum(g, v, SN_INTS(2), false));
+}
+
 static sn_value build_overlapping(build_ctx *c, const pool_rule *rule, sn_value x, sn_value y,
                                   sn_value dy) {
   sn_graph *g = c->graph;
@@ -174,11 +294,18 @@ static sn_value build_overlapping(build_ctx *c, const pool_rule *rule, sn_value 
   if (!has_ties(rule)) {
     if (rule->kind == SN_POOL_AVG)
       dy = sn_div(g, dy, build_divisors(c, rule, x));
+    if (has_phases(c, rule))
+      return sum_taps(c, rule, SN_NONE, dy);
     return sn_sum(g, windows_of_each(c, rule, dy), axis, false);
   }
   sn_value ties = build_same(c, build_windows(c, rule, x, 0), alone(c, y));
   ties = sn_mul(g, ties, build_inside(c, rule, x));
-  sn_value share = windows_of_each(c, rule, shared(c, dy, ties, axis, false));
+  dy = shared(c, dy, ties, axis, false);
+  if (has_phases(c, rule)) {
+    sn_value mine = build_is_same(c, phases_of(c, rule, x), neighbours(c, rule, y));
+    return sum_taps(c, rule, mine, dy);
+  }
+  sn_value share = windows_of_each(c, rule, dy);
   sn_value mine = build_same(c, alone(c, x), windows_of_each(c, rule, y));
   return sn_sum(g, sn_mul(g, mine, share), axis, false);
 }
@@ -253,6 +380,14 @@ static const op_case cases[] = {
      "-4}, f32[1, 1, 3, 2, 4]{1}) kind=max kernel=[2, 2, 2] stride=[1, 2, 1] pad_before=[1, 0, 1] "
      "pad_after=[1, 0, 1] dilation=[1, 1, 1] ceil_mode=true "
      "=> f32[1, 1, 2, 3, 3]{1, 3.5, 2, 0, 0, 0, 1, 3, 2, 0, 1, 1, 3.5, 0, 0, 4, 1, 1} @kink",
+     NULL},
+    /* Elements between windows. */
+    {"pool_grad(f32[1, 1, 7]{-2, 5, 1, -3, 4, 0, -4}, f32[1, 1, 2]{5, 4}, f32[1, 1, 2]{2, 6}) "
+     "kind=max kernel=[2] stride=[3] pad_before=[0] pad_after=[0] dilation=[1] "
+     "=> f32[1, 1, 7]{0, 2, 0, 0, 6, 0, 0}",
+     NULL},
+    {"pool_grad(f32[2, 2, 7, 5], f32[2, 2, 2, 3], f32[2, 2, 2, 3]) kind=sum kernel=[2, 1] "
+     "stride=[3, 2] pad_before=[0, 0] pad_after=[0, 0] dilation=[1, 1]",
      NULL},
     /* Ties share. */
     {"pool_grad(f32[1, 1, 6]{4, 4, 4, 4, 1, 4}, f32[1, 1, 2]{4, 4}, f32[1, 1, 2]{6, 10}) kind=max "

@@ -129,6 +129,23 @@ TEST(registers_as_indices) {
   region_case_destroy(c);
 }
 
+/* y[index, j] = -x[j], where the index is made behind what is stored: it must be known when that is written. */
+TEST(store_by_a_later_index) {
+  region_case *c = region_case_create();
+  uint32_t x = numbered(c, SN_F32, 32), index = region_value(c, SN_I32, 1, (double[]){5});
+  uint32_t y = region_value(c, SN_F32, 12 * 32, NULL);
+  reg a = region_load(c, x, 0, 2, (sn_dim[]){0, 1});
+  reg minus = region_alu(c, ALU_neg, SN_F32, a, 0, 0);
+  reg k = region_load(c, index, 0, 0, NULL);
+  term row = {.axis = TERM_REG, .from = k, .stride = 32, .div = 1, .mod = 12};
+  term column = {.axis = 1, .stride = 1, .div = 1};
+  access at = region_access(c, y, 0, 2, (term[]){row, column});
+  region_emit(c, (instr){.op = REGION_STORE, .dtype = SN_F32, .a = minus, .at = at});
+  CHECK(region_case_run(c, 2, (sn_dim[]){1, 32}) == SN_OK);
+  region_case_check(c, 0);
+  region_case_destroy(c);
+}
+
 /* Picking from an axis of size 0 reads nothing. */
 TEST(index_into_nothing) {
   region_case *c = region_case_create();

@@ -4,9 +4,10 @@
  * operand b in panels of `cols` columns, element (p, j) at j / cols * b_panel + p * cols + j % cols. Rows and columns up to
  * the next whole panel are there in memory; what stands in the padding reaches no result.
  *
- * Each element is summed in k order, in chunks of MATMUL_CHUNK products in f32; the sum of a call's chunks is added to c. So
- * the rounding of long sums stays small (it decides which units of a deep net are on), and bits depend neither on how the
- * caller cuts m and n nor on threads, as long as k is cut at fixed places.
+ * Each element is summed in k order, in chunks of MATMUL_CHUNK products in f32; chunks are added up in f32, and their sum is
+ * added to c. The rounding of sums decides which units of a deep net are on: with chunks of 128 a ResNet-50 has some on the wrong side, with
+ * chunks of 16 none (gradients differ by 4e-7 from f64, not by 4e-4); that costs about 5 %. Bits depend neither on how the caller
+ * cuts m and n nor on threads, as long as k is cut at fixed places.
  */
 #ifndef SINEW_DEVICE_CPU_ISA_MATMUL_H
 #define SINEW_DEVICE_CPU_ISA_MATMUL_H
@@ -14,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { MATMUL_CHUNK = 128 };
+enum { MATMUL_CHUNK = 16 };
 
 typedef struct panel_block {
   int64_t m, n, k;
