@@ -90,8 +90,9 @@ sn_status access_resolve(cpu_run *r, const access *a, int n_axes, const int64_t 
     ok = sum_resolve(r, c->offset, c->n_terms, c->terms, extents, &checks[i].v);
   }
   x->nothing = ok && a->value && picks_from_nothing(&x->at);
-  x->reach = x->at.n_odd == 0 ? x->at.base + 1 : 0;
-  for (int i = 0; i < n_axes && x->at.n_odd == 0; i++)
+  bool reaches = x->at.n_odd == 0 && a->n_checks == 0; /* under a check it may lie outside */
+  x->reach = reaches ? x->at.base + 1 : 0;
+  for (int i = 0; i < n_axes && reaches; i++)
     x->reach += max_i64(x->at.stride[i], 0) * (extents[i] - 1);
   *out = x;
   return ok ? SN_OK : SN_ERR_INTERNAL;

@@ -59,7 +59,7 @@ VEC_INLINE vec vec_sign_of(vec size, vec x) {
 }
 VEC_INLINE vec vec_of_ints(vec_i32 x) { return __builtin_convertvector(x, vec); }
 /* 2^k, k from -126 to 127 */
-VEC_INLINE vec vec_power(vec_i32 k) { return (vec)((k + 127) << 23); }
+VEC_INLINE vec vec_power(vec_i32 k) { return (vec)(((vec_u32)k + 127) << 23); }
 
 /* A polynomial of n coefficients, lowest first; n is a constant. */
 VEC_INLINE vec vec_poly(vec x, const float *c, int n) {
@@ -75,7 +75,7 @@ VEC_INLINE vec vec_poly(vec x, const float *c, int n) {
 /* The whole number nearest to t, and its bits; |t| < 2^22. */
 VEC_INLINE vec vec_whole(vec x, vec by, vec_i32 *bits) {
   vec shifted = vec_fma(x, by, vec_all(MATH_SHIFT));
-  *bits = (vec_i32)shifted - (vec_i32)vec_all(MATH_SHIFT);
+  *bits = (vec_i32)((vec_u32)shifted - (vec_u32)vec_all(MATH_SHIFT));
   return shifted - vec_all(MATH_SHIFT);
 }
 /* e^r - 1 for |r| <= ln 2 / 2 */
@@ -147,7 +147,7 @@ VEC_INLINE vec vec_erf(vec x) {
 /* --- logarithms --- */
 /* x = 2^n m with sqrt(1/2) <= m < sqrt(2), for normal x > 0. */
 VEC_INLINE vec vec_split(vec x, vec_i32 *n) {
-  vec_i32 i = (vec_i32)x - MATH_SQRT_HALF_BITS;
+  vec_i32 i = (vec_i32)((vec_u32)x - MATH_SQRT_HALF_BITS); /* wraps where x is none of these */
   *n = i >> 23;
   return (vec)((i & vec_ints(0x7fffff)) + MATH_SQRT_HALF_BITS);
 }

@@ -173,8 +173,8 @@ VEC_INLINE __m512 load_few(way how, const float *from, const few_runs *r, int fi
 VEC_INLINE void copy_few(way how, const pack_source *s, const few_runs *runs, const pack_lines *w,
                          int n) {
   const float *data = s->data;
-  __mmask16 low = w->lanes < VEC ? (__mmask16)((1u << w->lanes) - 1) : 0xffff;
-  __mmask16 high = w->lanes <= VEC ? 0 : (__mmask16)((1u << (w->lanes - VEC)) - 1);
+  __mmask16 low = (__mmask16)(w->lanes < VEC ? (1u << w->lanes) - 1 : 0xffff);
+  __mmask16 high = (__mmask16)(w->lanes <= VEC ? 0 : (1u << (w->lanes - VEC)) - 1);
   for (int64_t q = 0; q < w->n; q++) {
     const few_runs *r = &runs[w->class_of[q]];
     const float *from = data + w->at[q];
@@ -194,7 +194,7 @@ static void find_few(const vector_runs v[2], int classes, int64_t by, int n, few
       bool has = i % n < of->n[c];
       const pack_run *r = has ? &of->recipes[c].runs[of->run[c][i % n]] : NULL;
       out[c].at[i] = has ? r->at + i / n * VEC * by : 0;
-      out[c].mask[i] = has ? (__mmask16)(r->mask >> i / n * VEC) : 0;
+      out[c].mask[i] = (__mmask16)(has ? r->mask >> i / n * VEC : 0);
       out[c].each[i] = spread(out[c].mask[i]);
     }
 }
