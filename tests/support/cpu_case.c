@@ -49,7 +49,7 @@ static void run_thread(void *user, int thread) {
   sn_status status = j->kept ? a->keep(r, j->s) : SN_OK;
   cpu_sync(r);
   r->scratch_used = r->shared_used = 0;
-  if (status == SN_OK && (!a->alone || thread == 0))
+  if (status == SN_OK)
     status = a->run(r, j->s);
   j->status[thread] = status;
 }

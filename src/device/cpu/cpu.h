@@ -154,7 +154,6 @@ size_t cpu_need_shared_attention_grad(const program *p, const step *s);
 typedef struct cpu_archetype {
   sn_status (*run)(cpu_run *r, const step *s);
   size_t (*need)(const program *p, const step *s); /* scratch of each thread, at most */
-  bool alone;                                      /* thread 0 does all of it */
   /* Shared scratch, at most; NULL: none. */
   size_t (*need_shared)(const program *p, const step *s);
   /* Kept memory: what a step derives from values that no run changes (packed weights). `kept` says how much it wants, and

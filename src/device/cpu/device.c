@@ -278,8 +278,7 @@ static void run_archetype(plan_run *x, cpu_run *r, int index) {
   r->step = index;
   r->iteration = 0;
   r->kept = l->kept ? x->dp->kept.data + l->kept_at : NULL;
-  if (!a->alone || r->thread == 0)
-    note_status(x, r, a->run(r, s));
+  note_status(x, r, a->run(r, s));
 }
 
 /* False: the run is over. A timed step stands alone between two meetings. */

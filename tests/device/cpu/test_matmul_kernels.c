@@ -121,22 +121,6 @@ static void check_multiplies(const matmul_kernels *kernels) {
   }
 }
 
-static void check_rows(const matmul_kernels *kernels) {
-  for (int64_t n = 0; n < 200 && !test_failed(); n++) {
-    float *x = floats(n + 7), *y = floats(n), want = 0;
-    for (int64_t i = 0; i < n; i++)
-      want += x[i] * y[i];
-    CHECK(kernels->dot(x, y, n) == want);
-    y[n] = GUARD;
-    kernels->axpy(y, 2, x, n);
-    for (int64_t i = 0; i < n; i++)
-      CHECK(y[i] == small(i + n) + 2 * x[i]);
-    CHECK(y[n] == (float)GUARD);
-    free(x);
-    free(y);
-  }
-}
-
 /* --- few vectors --- */
 
 /* A matrix of small integers in a dtype; to be freed. */
@@ -199,11 +183,6 @@ TEST(every_set_packs_panels) {
 TEST(every_set_multiplies_panels) {
   for (int i = 0; cpu_isa_at(i); i++)
     check_multiplies(cpu_isa_at(i)->matmul);
-}
-
-TEST(every_set_has_single_rows) {
-  for (int i = 0; cpu_isa_at(i); i++)
-    check_rows(cpu_isa_at(i)->matmul);
 }
 
 TEST(every_set_multiplies_few_vectors) {

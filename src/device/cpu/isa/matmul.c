@@ -142,34 +142,6 @@ static void multiply(const panel_block *w) {
     multiply_by_columns(w);
 }
 
-/* --- single rows --- */
-static float dot(const float *x, const float *y, int64_t n) {
-  vec s0 = {0}, s1 = s0, s2 = s0, s3 = s0;
-  int64_t i = 0;
-  for (; i + 4 * VEC <= n; i += 4 * VEC) {
-    s0 = vec_fma(vec_load(x + i), vec_load(y + i), s0);
-    s1 = vec_fma(vec_load(x + i + VEC), vec_load(y + i + VEC), s1);
-    s2 = vec_fma(vec_load(x + i + 2 * VEC), vec_load(y + i + 2 * VEC), s2);
-    s3 = vec_fma(vec_load(x + i + 3 * VEC), vec_load(y + i + 3 * VEC), s3);
-  }
-  for (; i < n; i += VEC) {
-    int some = (int)(n - i < VEC ? n - i : VEC);
-    s0 = vec_fma(vec_load_some(x + i, some), vec_load_some(y + i, some), s0);
-  }
-  return vec_sum((s0 + s1) + (s2 + s3));
-}
-
-static void axpy(float *y, float a, const float *x, int64_t n) {
-  vec all = vec_all(a);
-  int64_t i = 0;
-  for (; i + VEC <= n; i += VEC)
-    vec_store(y + i, vec_fma(all, vec_load(x + i), vec_load(y + i)));
-  int some = (int)(n - i);
-  if (some > 0)
-    vec_store_some(y + i, vec_fma(all, vec_load_some(x + i, some), vec_load_some(y + i, some)),
-                   some);
-}
-
 const matmul_kernels ISA(matmul_kernels) = {
     .rows = TILE_ROWS,
     .cols = TILE_COLS,
@@ -177,6 +149,4 @@ const matmul_kernels ISA(matmul_kernels) = {
     .pack = ISA(matmul_pack),
     .dots = ISA(matmul_dots),
     .add_rows = ISA(matmul_add_rows),
-    .dot = dot,
-    .axpy = axpy,
 };

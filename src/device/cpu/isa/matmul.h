@@ -49,10 +49,6 @@ typedef struct matmul_kernels {
                int64_t to_apart);
   void (*add_rows)(const matmul_rows *w, const float *x, int64_t apart, int count, float *to,
                    int64_t to_apart);
-  /* Sum of x[i] * y[i], in a fixed tree. */
-  float (*dot)(const float *x, const float *y, int64_t n);
-  /* y += a * x */
-  void (*axpy)(float *y, float a, const float *x, int64_t n);
 } matmul_kernels;
 
 #endif
