@@ -1,5 +1,5 @@
-/* Measuring single operations: for each line a session, some runs, and the machine's peaks before and behind them, since
- * what memory gives is not steady on all machines. See bench_ops.h. */
+/* Measuring single operations: for each line a session, some runs, and between them the machine's peaks, since what memory
+ * gives is not steady on all machines; medians of both. See bench_ops.h. */
 #include "cli/bench_ops.h"
 
 #include "cli/bench_peak.h"
@@ -11,7 +11,7 @@
 
 /* A row lasts at least so long, and so many runs. */
 #define LEAST_S 0.15
-enum { MOST_RUNS = 1000, MOST_LINES = 2000 };
+enum { MOST_RUNS = 1000, MOST_LINES = 2000, PEAK_TRIES = 32 };
 
 typedef struct bench_run {
   sn_ctx *ctx;
@@ -82,23 +82,52 @@ static sn_status write_inputs(sn_ctx *ctx, const ops_case *c, sn_session *s) {
 
 /* --- one row --- */
 
-static void see_peaks(bench_run *b, const ops_case *c, ops_row *row) {
-  double footprint = c->read + c->write;
-  bool reads = c->write < footprint / 8;
-  double flops = bench_peak_flops(b->peak);
-  double bytes = (reads ? bench_peak_read : bench_peak_copy)(b->peak, footprint);
-  row->peak_flops = flops > row->peak_flops ? flops : row->peak_flops;
-  row->peak_bytes = bytes > row->peak_bytes ? bytes : row->peak_bytes;
-}
-
 static int by_size(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
 }
 
-/* Two runs first: outputs of runs that follow each other lie in different places. */
-static sn_status time_runs(const ops_options *o, sn_session *s, ops_row *row) {
-  double taken[MOST_RUNS], all = 0, least = o->quick ? 0 : LEAST_S;
+static double median(double *x, int n) {
+  if (n == 0)
+    return 0;
+  qsort(x, (size_t)n, sizeof *x, by_size);
+  return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
+}
+
+/* Rates of each kind, measured between the runs. */
+typedef struct peak_tries {
+  int n;
+  double rate[BENCH_PEAK_KINDS][PEAK_TRIES];
+} peak_tries;
+
+/* What hardly writes is held against reading. */
+static bool is_of_kind(const ops_case *c, int kind) {
+  bool reads = c->write < (c->read + c->write) / 8;
+  return kind == BENCH_PEAK_FLOPS || (kind == BENCH_PEAK_READ) == reads;
+}
+
+static void try_peaks(bench_run *b, const ops_case *c, peak_tries *t) {
+  for (int kind = 0; kind < BENCH_PEAK_KINDS; kind++)
+    if (is_of_kind(c, kind))
+      t->rate[kind][t->n] = bench_peak_try(b->peak, (bench_peak_kind)kind, c->read + c->write);
+  t->n++;
+}
+
+/* The kind with the best median. */
+static void take_peaks(const ops_case *c, peak_tries *t, ops_row *row) {
+  row->peak_flops = median(t->rate[BENCH_PEAK_FLOPS], t->n);
+  for (int kind = BENCH_PEAK_READ; kind < BENCH_PEAK_KINDS; kind++) {
+    double rate = is_of_kind(c, kind) ? median(t->rate[kind], t->n) : 0;
+    row->peak_bytes = rate > row->peak_bytes ? rate : row->peak_bytes;
+  }
+}
+
+/* Runs and the machine's peaks take turns, about half of the time each. Two runs first: outputs of runs that follow each other
+ * lie in different places. */
+static sn_status time_runs(bench_run *b, const ops_case *c, sn_session *s, ops_row *row) {
+  const ops_options *o = b->options;
+  double taken[MOST_RUNS], all = 0, least = o->quick ? 0 : LEAST_S, peaks = 0;
+  peak_tries tries = {0};
   int n = 0;
   for (int i = 0; i < 2; i++)
     SN_TRY(sn_session_run(s));
@@ -107,11 +136,17 @@ static sn_status time_runs(const ops_options *o, sn_session *s, ops_row *row) {
     SN_TRY(sn_session_run(s));
     taken[n] = now() - start;
     all += taken[n++];
+    if (peaks >= all || tries.n == PEAK_TRIES)
+      continue;
+    start = now();
+    try_peaks(b, c, &tries);
+    peaks += now() - start;
+    SN_TRY(sn_session_run(s)); /* its operands may have left the caches */
   }
-  qsort(taken, (size_t)n, sizeof *taken, by_size);
-  row->median_s = n % 2 ? taken[n / 2] : (taken[n / 2 - 1] + taken[n / 2]) / 2;
+  row->median_s = median(taken, n);
   row->best_s = taken[0];
   row->runs = n;
+  take_peaks(c, &tries, row);
   return SN_OK;
 }
 
@@ -130,10 +165,7 @@ static sn_status measure_in(bench_run *b, ops_case *c, sn_store *store, sn_sessi
   strcpy(row->name, c->name);
   if (!b->peak && !(b->peak = bench_peak_create(row->threads, b->options->quick ? 1e5 : 1e9)))
     return no_memory(b->ctx);
-  see_peaks(b, c, row);
-  SN_TRY(time_runs(b->options, *session, row));
-  if (!b->options->quick)
-    see_peaks(b, c, row);
+  SN_TRY(time_runs(b, c, *session, row));
   b->n++;
   return SN_OK;
 }

@@ -65,7 +65,7 @@ typedef struct ops_row {
   double flops, bytes;
   double median_s, best_s;
   int runs, threads;
-  double peak_flops, peak_bytes; /* a second, measured around it */
+  double peak_flops, peak_bytes; /* a second, measured between its runs: medians */
 } ops_row;
 
 /* The least time that the peaks allow, over the time taken, in percent. */

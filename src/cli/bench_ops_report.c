@@ -29,9 +29,9 @@ static double per_s(double x, double s) { return s > 0 ? 1e-9 * x / s : 0; }
 
 static void table_row(FILE *out, const ops_row *r) {
   char median[REPORT_NUMBER], best[REPORT_NUMBER];
-  fprintf(out, "  %-46s %11s %11s %9.1f %8.1f %7.1f %% %s\n", r->name,
+  fprintf(out, "  %-46s %11s %11s %9.1f %8.1f %9.1f %7.1f %% %s\n", r->name,
           time_text(r->median_s, median), time_text(r->best_s, best), per_s(r->flops, r->median_s),
-          per_s(r->bytes, r->median_s), ops_percent(r),
+          per_s(r->bytes, r->median_s), 1e-9 * r->peak_bytes, ops_percent(r),
           ops_is_compute(r) ? "arithmetic" : "memory");
 }
 
@@ -72,12 +72,21 @@ void ops_table(FILE *out, const ops_row *rows, int n) {
     if (rows[i].bytes > 1e8 && rows[i].peak_bytes > bytes)
       bytes = rows[i].peak_bytes;
   }
-  fprintf(out, "%d thread%s; best measured: %.1f GFLOP/s", n ? rows[0].threads : 0,
+  fprintf(out, "%d thread%s; peaks, the highest of all rows: %.1f GFLOP/s", n ? rows[0].threads : 0,
           report_plural(n ? rows[0].threads : 0), 1e-9 * flops);
   if (bytes > 0)
     fprintf(out, ", %.1f GB/s beyond the caches", 1e-9 * bytes);
-  fprintf(out, "\n\n  %-46s %11s %11s %9s %8s %9s %s\n", "", "median", "best", "GFLOP/s", "GB/s",
-          "of bound", "bound by");
+  fputs("\nGB/s: each value read or written once. Of bound: the time that peaks allow over the "
+        "time taken.\n"
+        "The peak of memory is what the best of copies and triads (reading, where nothing is "
+        "written) of as\n"
+        "many bytes reaches on as many threads; that of arithmetic, multiply-adds. Both are "
+        "measured between the\n"
+        "runs, medians of both; bytes that caches fetch of a line before they write to it do not "
+        "count.",
+        out);
+  fprintf(out, "\n\n  %-46s %11s %11s %9s %8s %9s %9s %s\n", "", "median", "best", "GFLOP/s",
+          "GB/s", "peak GB/s", "of bound", "bound by");
   for (int i = 0; i < n; i++)
     if (is_first_of_group(rows, i))
       table_group(out, rows, n, rows[i].group);

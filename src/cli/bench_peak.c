@@ -69,12 +69,10 @@ static peak_loops widest(void) {
 
 /* --- threads --- */
 
-enum { MOST_THREADS = 256, TRIES = 2 };
+enum { MOST_THREADS = 256, TRIES = 3 };
 #define SMALLEST (INT64_C(1) << 12) /* bytes of a thread's array */
-#define LARGEST  (INT64_C(1) << 27) /* bytes of all arrays */
+#define LARGEST  (INT64_C(1) << 29) /* bytes of all arrays */
 #define LEAST_S  1e-3               /* of a try */
-
-typedef enum peak_kind { PEAK_READ, PEAK_COPY, PEAK_TRIAD, PEAK_MULTIPLY } peak_kind;
 
 typedef struct worker {
   bench_peak *of;
@@ -90,9 +88,11 @@ struct bench_peak {
   float *memory;
   size_t floats; /* of a thread, at most */
   worker workers[MOST_THREADS];
+  /* how often a kind is repeated, for this footprint */
+  size_t times[BENCH_PEAK_KINDS];
+  double footprint[BENCH_PEAK_KINDS];
   /* the measurement under way */
-  peak_kind kind;
-  bool past;      /* the caches */
+  bench_peak_kind kind;
   size_t n, each; /* times; floats of an array */
   atomic_int there;
   atomic_bool go;
@@ -105,9 +105,9 @@ static double now(void) {
 }
 
 static void write_once(const bench_peak *p, float *a, const float *b, const float *c) {
-  bool copy = p->kind == PEAK_COPY;
+  bool copy = p->kind == BENCH_PEAK_COPY || p->kind == BENCH_PEAK_COPY_PAST;
 #if defined(__x86_64__)
-  if (p->past) {
+  if (p->kind >= BENCH_PEAK_COPY_PAST) {
     (copy ? copy_past : triad_past)(a, b, c, p->each);
     return;
   }
@@ -123,10 +123,10 @@ static void *work(void *user) {
   while (!atomic_load(&p->go))
     sched_yield();
   w->begin = now();
-  if (p->kind == PEAK_MULTIPLY)
+  if (p->kind == BENCH_PEAK_FLOPS)
     sink += p->loops.multiply(p->n);
-  for (size_t i = 0; p->kind != PEAK_MULTIPLY && i < p->n; i++) {
-    if (p->kind == PEAK_READ)
+  for (size_t i = 0; p->kind != BENCH_PEAK_FLOPS && i < p->n; i++) {
+    if (p->kind == BENCH_PEAK_READ)
       sink += p->loops.read(a, p->each);
     else
       write_once(p, a, b, c);
@@ -156,20 +156,6 @@ static double time_once(bench_peak *p) {
     end = p->workers[i].end > end ? p->workers[i].end : end;
   }
   return end - begin;
-}
-
-/* Work a second, `unit` of it each time; as many times as last long enough. */
-static double best_rate(bench_peak *p, double unit) {
-  double taken = time_once(p);
-  while (taken < LEAST_S && p->n < SIZE_MAX / 4) {
-    p->n = taken > LEAST_S / 16 ? (size_t)((double)p->n * 1.5 * LEAST_S / taken) + 1 : p->n * 8;
-    taken = time_once(p);
-  }
-  for (int i = 0; i < TRIES; i++) {
-    double again = time_once(p);
-    taken = again < taken ? again : taken;
-  }
-  return unit * (double)p->n * p->threads / taken;
 }
 
 /* --- what is asked --- */
@@ -213,33 +199,62 @@ void bench_peak_destroy(bench_peak *p) {
   free(p);
 }
 
-double bench_peak_flops(bench_peak *p) {
-  p->kind = PEAK_MULTIPLY;
-  p->n = 4096;
-  return best_rate(p, 2.0 * PEAK_CHAINS * PEAK_LINE);
+/* Arrays of equal size in the footprint. */
+static int arrays_of(bench_peak_kind kind) {
+  bool triad = kind == BENCH_PEAK_TRIAD || kind == BENCH_PEAK_TRIAD_PAST;
+  return kind == BENCH_PEAK_READ ? 1 : triad ? 3 : 2;
 }
 
-/* With so many arrays of equal size in the footprint; bytes of one go past in each time and array. */
-static double memory_rate(bench_peak *p, peak_kind kind, bool past, int arrays, double footprint) {
+/* What is done each time, by each thread. */
+static double begin(bench_peak *p, bench_peak_kind kind, double footprint) {
+  int arrays = arrays_of(kind);
   size_t step = 4 * PEAK_LINE, most = p->floats / (size_t)arrays / step * step;
   double wanted = footprint / 4 / arrays / p->threads;
   p->kind = kind;
-  p->past = past;
+  if (kind == BENCH_PEAK_FLOPS)
+    return 2.0 * PEAK_CHAINS * PEAK_LINE;
   p->each = wanted < (double)most ? (size_t)wanted / step * step : most;
   p->each = p->each < SMALLEST / 4 ? SMALLEST / 4 : p->each;
-  p->n = 1;
-  return best_rate(p, 4.0 * (double)p->each * arrays);
+  return 4.0 * (double)p->each * arrays;
 }
 
-double bench_peak_read(bench_peak *p, double footprint) {
-  return memory_rate(p, PEAK_READ, false, 1, footprint);
+/* As many times as last long enough. */
+static void find_times(bench_peak *p, bench_peak_kind kind, double footprint) {
+  double taken = 0;
+  for (p->n = kind == BENCH_PEAK_FLOPS ? 4096 : 1; p->n < SIZE_MAX / 16;) {
+    taken = time_once(p);
+    if (taken >= LEAST_S)
+      break;
+    p->n = taken > LEAST_S / 16 ? (size_t)((double)p->n * 1.5 * LEAST_S / taken) + 1 : p->n * 8;
+  }
+  p->times[kind] = p->n;
+  p->footprint[kind] = footprint;
 }
+
+double bench_peak_try(bench_peak *p, bench_peak_kind kind, double footprint) {
+  double unit = begin(p, kind, footprint);
+  if (p->times[kind] == 0 || p->footprint[kind] != footprint)
+    find_times(p, kind, footprint);
+  p->n = p->times[kind];
+  double taken = time_once(p);
+  return taken > 0 ? unit * (double)p->n * p->threads / taken : 0;
+}
+
+static double best_of(bench_peak *p, bench_peak_kind kind, double footprint) {
+  double best = 0;
+  for (int i = 0; i < TRIES; i++) {
+    double rate = bench_peak_try(p, kind, footprint);
+    best = rate > best ? rate : best;
+  }
+  return best;
+}
+
+double bench_peak_flops(bench_peak *p) { return best_of(p, BENCH_PEAK_FLOPS, 0); }
 
 double bench_peak_copy(bench_peak *p, double footprint) {
   double best = 0;
-  for (int k = 0; k < 4; k++) {
-    bool triad = k % 2, past = k >= 2;
-    double rate = memory_rate(p, triad ? PEAK_TRIAD : PEAK_COPY, past, triad ? 3 : 2, footprint);
+  for (int k = BENCH_PEAK_COPY; k < BENCH_PEAK_KINDS; k++) {
+    double rate = best_of(p, (bench_peak_kind)k, footprint);
     best = rate > best ? rate : best;
   }
   return best;

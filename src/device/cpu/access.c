@@ -80,6 +80,7 @@ sn_status access_resolve(cpu_run *r, const access *a, int n_axes, const int64_t 
   if (a->value) {
     x->data = cpu_address(r, a->value);
     x->dtype = r->program->values[a->value].type.dtype;
+    x->size = (int)sn_dtype_size(x->dtype);
     x->count = cpu_size(r, r->program->values[a->value].count);
   }
   bool ok = sum_resolve(r, a->base, a->n_terms, a->terms, extents, &x->at);
@@ -90,6 +91,7 @@ sn_status access_resolve(cpu_run *r, const access *a, int n_axes, const int64_t 
     ok = sum_resolve(r, c->offset, c->n_terms, c->terms, extents, &checks[i].v);
   }
   x->nothing = ok && a->value && picks_from_nothing(&x->at);
+  x->simple = a->value && x->at.n_odd == 0 && a->n_checks == 0;
   bool reaches = x->at.n_odd == 0 && a->n_checks == 0; /* under a check it may lie outside */
   x->reach = reaches ? x->at.base + 1 : 0;
   for (int i = 0; i < n_axes && reaches; i++)

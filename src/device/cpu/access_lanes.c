@@ -3,6 +3,14 @@
  * A tile that is one block of memory (runs that lie evenly) is moved by one kernel; otherwise segment by segment, or by numbers. */
 #include "device/cpu/machine.h"
 
+#include <stdlib.h>
+
+enum {
+  AHEAD =
+      256, /* elements that chains ask for before their turn, where memory goes on and there is one chain */
+  ROWS_AHEAD = 3 /* points, where lanes are rows */
+};
+
 /* --- checks --- */
 static int64_t divide_up(int64_t a, int64_t b) { /* b > 0 */
   return a > 0 ? (a + b - 1) / b : -(-a / b);
@@ -25,6 +33,8 @@ static void narrow(int64_t start, int64_t by, int64_t size, int64_t *lo, int64_t
 }
 
 static bool is_linear(const index_access *a, int axis) {
+  if (a->simple)
+    return true;
   bool linear = sum_is_linear(&a->at, axis);
   for (int i = 0; i < a->n_checks; i++)
     linear &= sum_is_linear(&a->checks[i].v, axis) && a->checks[i].divisor == 1;
@@ -93,9 +103,7 @@ static bool inside_lanes(region_state *st, const index_access *a, const tile *t)
   return any;
 }
 
-static char *element(const index_access *a, int64_t at) {
-  return a->data + at * (int64_t)sn_dtype_size(a->dtype);
-}
+static char *element(const index_access *a, int64_t at) { return a->data + at * a->size; }
 
 static void load_segment(const region_state *st, const index_access *a, const segment *g, int axis,
                          void *lanes) {
@@ -157,7 +165,7 @@ static int64_t whole(int n) { return (n + CPU_LANE_BLOCK - 1) / CPU_LANE_BLOCK *
 /* Asks for what the next block will be if it lies as far from this one as this from the last: by the time that its turn comes,
  * it has come nearer. Long runs that go on in memory the processor follows by itself. */
 static void ask_ahead(index_access *a, int64_t start, const lane_block *b) {
-  const int64_t size = (int64_t)sn_dtype_size(a->dtype), line = 64;
+  const int64_t size = a->size, line = 64;
   bool turned = b->row_by == 1 && b->by > 1;
   int64_t runs = turned ? b->n : b->rows, apart = turned ? b->by : b->row_by,
           run = turned ? b->rows : b->n;
@@ -172,24 +180,49 @@ static void ask_ahead(index_access *a, int64_t start, const lane_block *b) {
       __builtin_prefetch(element(a, next + r * apart) + i);
 }
 
+/* The same for memory that chains read as it is: they ask for it while they work. Of rows that are at hand as a whole it is the
+ * next; what goes on is followed by the processor, and only better so if it is not asked for from too far. */
+static int find_ahead(const region_state *st, const region_op_state *op, int64_t start, int n) {
+  index_access *a = op->at;
+  int64_t by = start - a->before;
+  if (st->batch)
+    by *= st->batch;
+  else if (st->wide)
+    by *= ROWS_AHEAD;
+  else if (by == n && !st->whole_rows && st->ranges[op->range].chains == 1)
+    by = AHEAD;
+  a->before = start;
+  bool inside = start + by >= 0 && start + by + n <= a->count && llabs(by) < INT32_MAX / 4;
+  return inside ? (int)by * 4 : 0;
+}
+
 static void load_block(const region_state *st, region_op_state *op, const tile *t,
                        const lane_block *b) {
-  const index_access *a = op->at;
+  index_access *a = op->at;
   int64_t start = sum_start(st, &a->at, &t->segments[0], t->axis);
-  ask_ahead(op->at, start, b);
   /* Memory that looks like a register is one, up to the lanes that kernels may
    * read. */
   bool room = t->n % CPU_LANE_BLOCK == 0 || (!a->aliased && start + whole(t->n) <= a->reach);
-  if (is_dense(b) && !a->copied && sn_dtype_size(a->dtype) == 4 && room)
+  if (op->flat_ok && b->by == 0 && (b->rows == 1 || b->row_by == 0)) {
+    st->kernels->read(a->dtype, op->own, element(a, start), &(lane_block){.n = 1, .rows = 1});
+    op->flat = true;
+    return;
+  }
+  if (is_dense(b) && !a->copied && a->size == 4 && room) {
     op->lanes = element(a, start);
-  else
-    st->kernels->read(a->dtype, op->own, element(a, start), b);
+    op->ahead = op->leads ? find_ahead(st, op, start, t->n) : 0;
+    return;
+  }
+  ask_ahead(a, start, b);
+  st->kernels->read(a->dtype, op->own, element(a, start), b);
 }
 
 void access_load(region_state *st, region_op_state *op, const tile *t) {
   const index_access *a = op->at;
   lane_block b;
   op->lanes = op->own;
+  op->flat = false;
+  op->ahead = 0;
   if (a->nothing) {
     memset(op->own, 0, (size_t)t->n * 4);
     return;
@@ -275,8 +308,10 @@ void access_store(region_state *st, region_op_state *op, const tile *t) {
     return;
   }
   char *to = element(a, sum_start(st, &a->at, &t->segments[0], t->axis));
+  if (to == lanes) /* it is there already: see run_alu, chain_run */
+    return;
   if (a->streams && b.by == 1)
     st->kernels->stream(to, lanes, &b);
-  else if (to != lanes) /* it may be there already: see run_alu */
+  else
     st->kernels->write(a->dtype, to, lanes, &b);
 }

@@ -72,9 +72,10 @@ static int64_t most_parts(const step *s, size_t *bytes) {
     size_t each;
     int64_t phases = conv_any_divisor(t) ? most_phases(t, &each) : 1;
     n += phases;
-    *bytes += phases > 1 ? (size_t)phases * each : 0;
+    *bytes += phases > 1 ? (size_t)phases * each + conv_rest_bytes(t) : 0;
   }
-  *bytes += take(1, sizeof(step)) + take((size_t)n, sizeof(part));
+  *bytes += take(2, sizeof(step)) + take((size_t)n, sizeof(part)) +
+            take((size_t)s->n_parts, sizeof(part));
   return n;
 }
 
@@ -83,32 +84,51 @@ size_t conv_split_bytes(const step *s) {
   return most_parts(s, &bytes) > s->n_parts ? cpu_take_bytes(bytes) : 0;
 }
 
-sn_status conv_split(cpu_run *r, const step *s, const step **out) {
+/* A step whose parts are added one by one. */
+static step *make_step(conv_maker *k, const step *like, archetype kind, int64_t n_parts) {
+  step *own = conv_make(k, sizeof *own);
+  part *parts = conv_make(k, (size_t)n_parts * sizeof *parts);
+  if (!own || !parts)
+    return NULL;
+  *own = *like;
+  own->kind = kind;
+  own->parts = parts;
+  own->n_parts = 0;
+  return own;
+}
+
+/* A part's phases to `to`, and what is left behind them to `rest`; the part itself where it stays whole. */
+static int split_part(conv_maker *k, const part *from, part *to, step *rest) {
+  conv_map m;
+  matmul_part bare = from->u.matmul;
+  int64_t phases = conv_find_phases(k->r, &from->u.matmul, &m);
+  part *last = (part *)rest->parts + rest->n_parts;
+  bool parted = phases > 1 && conv_make_rest(k, &from->u.matmul, &bare, &last->u.loop);
+  int made = phases > 1 ? make_phases(k, &bare, m, phases, to) : 0;
+  if (made == 0)
+    *to = *from;
+  rest->n_parts += made > 0 && parted;
+  return made > 0 ? made : 1;
+}
+
+sn_status conv_split(cpu_run *r, const step *s, const step **out, const step **out_rest) {
   size_t bytes;
   int64_t n = most_parts(s, &bytes);
   *out = s;
+  *out_rest = NULL;
   if (n == s->n_parts)
     return SN_OK;
   char *memory = cpu_take(r, bytes);
   if (!memory)
     return SN_ERR_INTERNAL;
   conv_maker k = {r, memory, memory + bytes};
-  step *own = conv_make(&k, sizeof *own);
-  part *parts = conv_make(&k, (size_t)n * sizeof *parts);
-  if (!own || !parts)
+  step *own = make_step(&k, s, STEP_MATMUL, n);
+  step *rest = make_step(&k, s, STEP_POINTWISE, s->n_parts);
+  if (!own || !rest)
     return SN_ERR_INTERNAL;
-  *own = *s;
-  own->parts = parts;
-  own->n_parts = 0;
-  for (int i = 0; i < s->n_parts; i++) {
-    conv_map m;
-    int64_t phases = conv_find_phases(r, &s->parts[i].u.matmul, &m);
-    part *to = parts + own->n_parts;
-    int made = phases > 1 ? make_phases(&k, &s->parts[i].u.matmul, m, phases, to) : 0;
-    if (made == 0)
-      *to = s->parts[i];
-    own->n_parts += made > 0 ? made : 1;
-  }
+  for (int i = 0; i < s->n_parts; i++)
+    own->n_parts += split_part(&k, &s->parts[i], (part *)own->parts + own->n_parts, rest);
   *out = own;
+  *out_rest = rest->n_parts > 0 ? rest : NULL;
   return SN_OK;
 }

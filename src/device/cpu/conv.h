@@ -10,10 +10,16 @@
 
 #include "device/cpu/cpu.h"
 
-/* A matmul step with such parts cut; s itself where it has none. What is new stands in the thread's scratch. */
-sn_status conv_split(cpu_run *r, const step *s, const step **out) SN_MUST_USE;
+/* A matmul step with such parts cut; s itself where it has none. What is new stands in the thread's scratch. out_rest: what
+ * is to be done behind it (conv_rest.c), or NULL. */
+sn_status conv_split(cpu_run *r, const step *s, const step **out,
+                     const step **out_rest) SN_MUST_USE;
 /* Scratch that this takes, at most. */
 size_t conv_split_bytes(const step *s);
+/* Waits until the phases are done, and does the rest; NULL is fine. */
+sn_status conv_run_rest(cpu_run *r, const step *rest) SN_MUST_USE;
+/* Scratch that this takes, at most; s: the step as it was lowered. */
+size_t conv_rest_need(const step *s);
 
 /* conv_direct.c: whether all products of an open part are convolutions of so few channels that they are summed where images lie;
  * and that, for rows at[0] … and columns at[1] … (matmul.h: ROWS, COLS). Accumulator a is at c + a * w->sums_size. */
@@ -58,6 +64,12 @@ const check *conv_find_check(const cpu_run *r, const region *code, const access 
 bool conv_region_fits(const cpu_run *r, const region *code, const conv_map *m);
 /* The phases of a part, and by how much pixels step in them; 1: it stays whole. */
 int64_t conv_find_phases(const cpu_run *r, const matmul_part *t, conv_map *m);
+
+/* conv_rest.c */
+/* Memory of a maker for the rest of a part, at most. */
+size_t conv_rest_bytes(const matmul_part *t);
+/* A part that is to be cut without its epilogue, and that as a loop; false: it cannot be parted from it, or memory is too small. */
+bool conv_make_rest(conv_maker *k, const matmul_part *t, matmul_part *out_bare, loop_part *out);
 
 /* conv_phase.c */
 /* One phase of a part; false: it cannot be, or memory is too small. */

@@ -14,6 +14,8 @@ typedef struct cpu_isa {
   const struct lane_kernels *lanes;          /* isa/lanes.h */
   const struct attention_kernels *attention; /* isa/attention.h */
   const struct core_kernels *cores;          /* isa/cores.h */
+  const struct pool_kernels *pool;           /* isa/pool.h */
+  const struct winograd_kernels *winograd;   /* isa/winograd.h */
 } cpu_isa;
 
 /* The set by that name, or the best one for NULL or "". An unknown one, or one that this processor has not, is an

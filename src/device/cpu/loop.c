@@ -11,11 +11,15 @@
  */
 #include "device/cpu/loop.h"
 
+#include "device/cpu/pool.h"
+
 /* What a tile costs beside its lanes, by op; what a row costs beside its tiles.
  * In about ns. */
 static const double OP_COST = 6, ROW_COST = 60;
 /* Results from here on go past the caches, in bytes. */
 enum { STREAM_BYTES = 16 << 20 };
+/* Points of a batch of rows, and rows, at most. */
+enum { BATCH_POINTS = 4096, BATCH_MOST = 16 };
 
 /* --- extents --- */
 static bool has_rows(const loop_part *p) {
@@ -44,19 +48,36 @@ static loop_extents measure(const cpu_run *r, const loop_part *p) {
   return loop_measure(p, size_in_run, r);
 }
 
-static int64_t units_of(const loop_part *p, const loop_extents *x) {
-  if (loop_is_nothing(p, x))
-    return 0;
-  double units = loop_work(p, x) / UNIT_WORK;
-  return units < 1 ? 1 : units < UNITS_MOST ? (int64_t)units : UNITS_MOST;
+/* No more than keep all threads busy to the end: memory is fastest where each goes on and on. */
+int64_t loop_units(const cpu_run *r, double work) {
+  double units = work / UNIT_WORK, most = (double)UNITS_EACH * r->threads;
+  return units < 1 ? 1 : (int64_t)(units < most ? units : most);
+}
+
+static int64_t units_of(const cpu_run *r, const loop_part *p, const loop_extents *x) {
+  return loop_is_nothing(p, x) ? 0 : loop_units(r, loop_work(p, x));
 }
 
 /* --- opening --- */
+/* Most arithmetic of floats is in chains, and needs no registers. Tiles of what is likely one chain may be long. */
 int loop_lanes_of(const region *code) {
-  return code->n <= 12   ? REGION_LANES
-         : code->n <= 24 ? REGION_LANES / 2
-         : code->n <= 80 ? CPU_TILE
-                         : CPU_TILE / 2;
+  int n = 0, chained = 0, loads = 0, others = 0, stores = 0;
+  for (int i = 0; i < code->n; i++) {
+    const instr *in = &code->code[i];
+    bool arithmetic = in->op == REGION_ALU && in->dtype == SN_F32;
+    chained += arithmetic;
+    loads += in->op == REGION_LOAD;
+    n += !arithmetic && in->op != REGION_LOAD && in->op != REGION_NUMBER;
+    stores += in->op == REGION_STORE;
+    others += in->op == REGION_INDEX || in->op == REGION_INSIDE || in->op == REGION_WORD ||
+              (in->op == REGION_ALU && !arithmetic);
+  }
+  n += chained / 3 + loads / 2;
+  return others == 0 && stores <= 1 ? REGION_LANES_MOST
+         : n <= 18                  ? REGION_LANES
+         : n <= 36                  ? REGION_LANES / 2
+         : n <= 80                  ? CPU_TILE
+                                    : CPU_TILE / 2;
 }
 
 /* Stores of what is too large to be found in a cache again, unless it is there
@@ -88,6 +109,26 @@ static void choose_rows(loop_open *x, int n_outer) {
   along += OP_COST * st->n / lanes_of(st, &x->inner) + ROW_COST / points;
   across += OP_COST * st->n / lanes_of(st, &x->outer);
   st->wide = across < along;
+  if (st->wide) /* sums of rows are wider */
+    st->lanes = (int)min_i64(st->lanes, REGION_LANES);
+}
+
+/* Rows of a batch lie along the last of the outer axes. */
+static int64_t last_outer(const loop_open *x) {
+  return x->st->extent[x->outer.axis[x->outer.n - 1]];
+}
+static int64_t batches_of(const loop_open *x) {
+  return (last_outer(x) + x->st->batch - 1) / x->st->batch;
+}
+
+/* Short rows in batches, as many as stay near from phase to phase; not of few rows, which may be cut in pieces. */
+static void choose_batch(loop_open *x) {
+  region_state *st = x->st;
+  int64_t points = walk_points(st, &x->inner), rows = min_i64(BATCH_MOST, BATCH_POINTS / points);
+  if (x->inner.n != 1 || x->outer.n < 1 || rows < 2 || last_outer(x) < rows ||
+      walk_points(st, &x->outer) < 2 * rows * ROWS_ENOUGH)
+    return;
+  chain_choose_batch(st, (int)rows);
 }
 
 sn_status loop_begin(cpu_run *r, const loop_part *p, const loop_extents *e, loop_open *x) {
@@ -101,16 +142,22 @@ sn_status loop_begin(cpu_run *r, const loop_part *p, const loop_extents *e, loop
     choose_rows(x, p->n_outer);
   } else {
     x->inner = walk_merge(st, 0, st->n_axes);
+    if ((x->n = loop_find_move(st, &x->inner, &x->move)) > 0)
+      return SN_OK;
     walk_choose_lanes(st, &x->inner, 1);
   }
+  st->whole_rows = x->rows && !st->wide && !x->empty && walk_points(st, &x->inner) <= st->lanes;
+  if (st->whole_rows && !region_find_same(st))
+    choose_batch(x);
   SN_TRY(region_finish(r, st, x->rows));
   if (!x->empty)
     walk_begin(&x->points, st, &x->inner);
   if (st->wide)
     walk_begin(&x->across, st, &x->outer);
-  x->n = !x->rows   ? walk_tiles(&x->points)
-         : st->wide ? walk_tiles(&x->across)
-                    : walk_points(st, &x->outer);
+  x->n = !x->rows    ? walk_tiles(&x->points)
+         : st->wide  ? walk_tiles(&x->across)
+         : st->batch ? walk_points(st, &x->outer) / last_outer(x) * batches_of(x)
+                     : walk_points(st, &x->outer);
   return SN_OK;
 }
 
@@ -129,7 +176,21 @@ void loop_end_reductions(const region_state *st, const region_range *range, int 
       reduce_end(st, &st->ops[i], n);
 }
 
+/* Number i of the batches. */
+static void batch_tile(const loop_open *x, int64_t i, tile *t) {
+  int64_t at[REGION_AXES] = {0}, batches = batches_of(x), extent = last_outer(x);
+  int axis = x->outer.axis[x->outer.n - 1];
+  walk_point(x->st, &x->outer, i / batches * extent + i % batches * x->st->batch, at);
+  t->axis = axis;
+  tile_clear(t);
+  tile_add(t, at, (int)min_i64(x->st->batch, extent - at[axis]));
+}
+
 void loop_row_tile(loop_open *x, int64_t i, tile *t) {
+  if (x->st->batch) {
+    batch_tile(x, i, t);
+    return;
+  }
   if (x->st->wide) {
     walk_seek(&x->across, origin, i, 1);
     (void)walk_next(&x->across, t);
@@ -164,10 +225,38 @@ void loop_run_points(loop_open *x, region_range *range, tile *rows, int64_t from
     run_across(x, range, rows, from, to);
     return;
   }
+  if (x->st->whole_rows && x->inner.n == 1) { /* the row's tile, made as long as that */
+    segment *g = &rows->segments[0];
+    int axis = rows->axis;
+    rows->axis = x->inner.axis[0];
+    rows->n = g->n = (int)x->st->extent[rows->axis];
+    region_run_range(x->r, x->st, range, rows, NULL);
+    rows->axis = axis;
+    rows->n = g->n = 1;
+    return;
+  }
   tile t;
   walk_seek(&x->points, rows->segments[0].at, from, to - from);
   while (walk_next(&x->points, &t))
     region_run_range(x->r, x->st, range, &t, NULL);
+}
+
+/* The points of the rows of a batch, row by row: its tile, one row further each time, and as long as that. */
+static void run_batch_points(loop_open *x, region_range *range, tile *t) {
+  region_state *st = x->st;
+  segment *g = &t->segments[0];
+  const int axis = t->axis, rows = t->n;
+  t->axis = x->inner.axis[0];
+  t->n = g->n = (int)st->extent[t->axis];
+  for (st->row = 0; st->row < rows; st->row++, g->at[axis]++) {
+    loop_begin_reductions(st, range, CPU_LANE_BLOCK);
+    region_run_range(x->r, st, range, t, NULL);
+    loop_end_reductions(st, range, 1);
+  }
+  st->row = 0;
+  t->axis = axis;
+  t->n = g->n = rows;
+  g->at[axis] -= rows;
 }
 
 static void run_row(loop_open *x, int64_t i) {
@@ -180,6 +269,10 @@ static void run_row(loop_open *x, int64_t i) {
       region_run_range(x->r, x->st, range, &t, NULL);
       continue;
     }
+    if (x->st->batch) {
+      run_batch_points(x, range, &t);
+      continue;
+    }
     loop_begin_reductions(x->st, range, loop_lanes(&t));
     loop_run_points(x, range, &t, 0, points);
     loop_end_reductions(x->st, range, t.n);
@@ -187,6 +280,10 @@ static void run_row(loop_open *x, int64_t i) {
 }
 
 void loop_run(loop_open *x, int64_t from, int64_t to) {
+  if (x->move.n > 0) {
+    loop_run_move(&x->move, x->st->kernels, from, to);
+    return;
+  }
   if (!x->rows) {
     tile t;
     walk_seek(&x->points, origin, from, to - from);
@@ -204,7 +301,9 @@ size_t cpu_need_loop(const program *p, const step *s) {
   size_t most = 0;
   for (int i = 0; i < s->n_parts; i++) {
     const region *code = &s->parts[i].u.loop.code;
-    size_t bytes = region_bytes(code, loop_lanes_of(code));
+    pool_part pool;
+    size_t bytes = pool_find(&s->parts[i].u.loop, &pool) ? pool_need(&pool)
+                                                         : region_bytes(code, loop_lanes_of(code));
     most = bytes > most ? bytes : most;
   }
   return most;
@@ -226,6 +325,7 @@ size_t cpu_need_shared_loop(const program *p, const step *s) {
 /* Units of all parts that are not cut, in one loop. */
 static sn_status run_units(cpu_run *r, const step *s, int64_t total) {
   int at = -1, open = -1;
+  pool_part pool;
   int64_t first = 0, units = 0; /* of part `at` */
   size_t used = r->scratch_used;
   loop_open x;
@@ -236,7 +336,7 @@ static sn_status run_units(cpu_run *r, const step *s, int64_t total) {
       first += units;
       const loop_part *p = &s->parts[++at].u.loop;
       e = measure(r, p);
-      units = loop_may_split(p, &e) ? 0 : units_of(p, &e);
+      units = pool_find(p, &pool) || loop_may_split(p, &e) ? 0 : units_of(r, p, &e);
     }
     if (open != at) {
       r->scratch_used = used;
@@ -255,8 +355,14 @@ sn_status cpu_run_loop(cpu_run *r, const step *s) {
   for (int i = 0; i < s->n_parts; i++) {
     const loop_part *p = &s->parts[i].u.loop;
     loop_extents e = measure(r, p);
+    pool_part pool;
+    if (pool_find(p, &pool)) {
+      SN_TRY(pool_run(r, &pool));
+      r->scratch_used = used;
+      continue;
+    }
     if (!loop_may_split(p, &e)) {
-      total += units_of(p, &e);
+      total += units_of(r, p, &e);
       continue;
     }
     loop_open x;

@@ -8,13 +8,25 @@ enum {
   /* Points times instructions that are worth being handed out as one: about 10
      µs. */
   UNIT_WORK = 150000,
-  UNITS_MOST = 1024, /* of a part */
+  UNITS_EACH = 32, /* of a part, for each thread, at most */
   /* Rows (or tiles of rows) that are enough to keep all threads busy; fewer are
      cut in pieces if there is work enough. */
   ROWS_ENOUGH = 64,
   /* Rows times pieces, at most. */
   PIECES_MOST = 2 * ROWS_ENOUGH
 };
+
+/* A part that only moves: blocks along axes, the last of which are that of runs of what is loaded and that beside it. */
+typedef struct loop_move {
+  const float *from;
+  float *to;
+  bool turned; /* results are dense along the last but one */
+  bool past;   /* the caches */
+  int n;       /* 0: not such a part */
+  struct move_axis {
+    int64_t extent, by, tiles, load, store; /* by: of a block */
+  } axis[REGION_AXES];
+} loop_move;
 
 typedef struct loop_open {
   cpu_run *r;
@@ -24,7 +36,8 @@ typedef struct loop_open {
   axis_list outer, inner;
   walk points; /* of a row, or all */
   walk across; /* tiles of rows: only where lanes are rows (st->wide) */
-  int64_t n;   /* tiles of points; or rows; or tiles of rows */
+  int64_t n;   /* tiles of points; or rows; or tiles of rows; or blocks of a move */
+  loop_move move;
 } loop_open;
 
 /* What extents alone say of a part. */
@@ -43,6 +56,8 @@ static inline double loop_work(const loop_part *p, const loop_extents *x) {
   return (double)x->rows * (double)x->points * p->code.n;
 }
 
+/* How many units so much work is handed out in. */
+int64_t loop_units(const cpu_run *r, double work);
 sn_status loop_begin(cpu_run *r, const loop_part *p, const loop_extents *x,
                      loop_open *out) SN_MUST_USE;
 /* Tiles of points, rows or tiles of rows: from … to-1 of x->n. */
@@ -62,6 +77,11 @@ int loop_lanes_of(const region *code);
 static inline int loop_lanes(const tile *t) {
   return (t->n + CPU_LANE_BLOCK - 1) / CPU_LANE_BLOCK * CPU_LANE_BLOCK;
 }
+
+/* --- loop_move.c --- */
+/* Whether a part only moves, and how; gives its blocks, 0 if not. */
+int64_t loop_find_move(const region_state *st, const axis_list *axes, loop_move *m);
+void loop_run_move(const loop_move *m, const lane_kernels *kernels, int64_t from, int64_t to);
 
 /* --- loop_split.c: few rows that are long --- */
 /* Whether extents say that a part may be cut so; all threads then run it

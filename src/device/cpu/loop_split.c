@@ -165,7 +165,7 @@ bool loop_may_split(const loop_part *p, const loop_extents *x) {
 }
 
 size_t loop_split_bytes(const loop_part *p) {
-  size_t lanes = (size_t)loop_lanes_of(&p->code), n = (size_t)p->code.n,
+  size_t lanes = (size_t)min_i64(loop_lanes_of(&p->code), REGION_LANES), n = (size_t)p->code.n,
          sums = (size_t)count_reductions(&p->code);
   return cpu_take_bytes(ROWS_ENOUGH * n * lanes * sizeof(uint32_t)) +
          cpu_take_bytes(PIECES_MOST * sums * lanes * sizeof(double));
@@ -173,7 +173,7 @@ size_t loop_split_bytes(const loop_part *p) {
 
 /* Rows are enough: threads are handed these. */
 static void run_whole(loop_open *x, double work) {
-  int64_t units = max_i64(1, min_i64(min_i64(x->n, UNITS_MOST), (int64_t)(work / UNIT_WORK)));
+  int64_t units = max_i64(1, min_i64(x->n, loop_units(x->r, work)));
   cpu_begin(x->r);
   for (int64_t i; cpu_next(x->r, units, &i);)
     loop_run(x, x->n * i / units, x->n * (i + 1) / units);

@@ -37,6 +37,8 @@ typedef struct index_check {
 typedef struct index_access {
   char *data;
   sn_dtype dtype;
+  int size;       /* bytes of an element */
+  bool simple;    /* linear along every axis, without checks */
   bool nothing;   /* a register picks from an axis of size 0: loads give 0 */
   int64_t count;  /* elements of the value */
   int64_t reach;  /* behind the last element that the access touches; 0: not known */
@@ -58,11 +60,23 @@ typedef struct index_access {
 typedef struct region_op_state {
   const instr *i;
   uint32_t moves;
-  reg a, b, c; /* arguments; those that name a STORE or REQUIRE name what it
+  reg a, b, c;  /* arguments; those that name a STORE or REQUIRE name what it
                   passes on instead */
-  bool one;    /* the same for all points: lane 0 is all that is computed */
-  bool spread; /* though one, all lanes hold it: some reader wants them */
-  int store;   /* ALU: the STORE whose memory it may write right away; -1: none */
+  int same;     /* the op of an earlier phase that stands for this one; -1: none */
+  bool dropped; /* nothing needs it */
+  bool one;     /* the same for all points: lane 0 is all that is computed */
+  bool by_row;  /* lanes are the rows of a batch: points read the lane of theirs */
+  bool spread;  /* though one, all lanes hold it: some reader wants them */
+  int store;    /* ALU: the STORE whose memory it may write right away; -1: none */
+
+  /* Chains. Every op is one of its own at first. */
+  int head, tail;     /* the first and the last of it */
+  int member;         /* the next; -1: this is the last */
+  int first, second;  /* ops that read this one, in order; -1: none */
+  int steps, n_steps; /* of the last: in st->steps */
+  bool flat, flat_ok; /* a load: lane 0 stands for all; that may be so */
+  int ahead;          /* a load: bytes to what will be loaded next; 0: not known */
+  bool leads;         /* of loads of the same in several phases, the one that asks for that */
 
   lane_alu kernel;
   int arguments; /* of the kernel */
@@ -77,12 +91,19 @@ typedef struct region_op_state {
   int next;        /* in the list of free ones */
 } region_op_state;
 
+/* A step of a chain: a lane_step whose addresses are those of ops. */
+typedef struct chain_step {
+  int16_t code, with, other, to;
+  bool with_row, other_row; /* the lane of the row at work */
+} chain_step;
+
 /* Ops that run together: all of them, or those of one phase of rows or points.
  */
 typedef struct region_range {
   int from, to;
   bool row;
   int phase;
+  int chains; /* how many there are in it */
   bool fresh; /* nothing is computed yet */
   bool single;
   int axis, n, valid; /* of the last tile; lanes that registers hold that the
@@ -98,13 +119,16 @@ typedef struct tile_shape {
 } tile_shape;
 
 /* Lanes of registers, at most; those of other users of regions have CPU_TILE. */
-enum { REGION_LANES = 1024 };
+enum { REGION_LANES = 1024, REGION_LANES_MOST = 4096 };
 
 struct region_state {
   const lane_kernels *kernels;
   int lanes; /* of a register: room for a tile */
   int n, n_axes, n_ranges;
-  bool wide; /* lanes are rows: see reduce_tile */
+  bool wide;       /* lanes are rows: see reduce_tile */
+  bool whole_rows; /* a tile holds a row, so that it is at hand in all its phases */
+  int batch; /* rows whose row registers are lanes side by side, while points run row by row; 0: not so */
+  int row; /* of the batch: at work */
   int64_t extent[REGION_AXES];
   region_op_state *ops;
   region_range *ranges;
@@ -113,6 +137,8 @@ struct region_state {
   void *spare;      /* a register */
   int free;         /* the first op whose memory can be shared, linked by next; -1: none
              */
+  chain_step *steps;
+  int n_steps;
   tile_shape shape; /* of the tile at work */
   uint32_t joins;   /* bit a: every access walks through axes a-1 and a as if they were one */
   tile joined;      /* a tile whose segments were joined so */
@@ -130,10 +156,28 @@ size_t region_bytes(const region *code, int lanes);
 sn_status region_finish(cpu_run *r, region_state *st, bool by_phase) SN_MUST_USE;
 /* Whether every access walks through axes a and b, in this order, as if they were one. */
 bool region_joins(const region_state *st, int a, int b);
-/* What an argument that names a STORE or REQUIRE stands for. */
+/* What an argument stands for: that names a STORE or REQUIRE, or what an earlier phase has. */
 reg region_root(const region_state *st, reg a);
 /* Whether two loads or stores are of the same memory, in part. */
 bool region_overlap(const region_op_state *a, const region_op_state *b);
+
+/* Whether two accesses are of the same element at every point. */
+bool region_same_place(const index_access *a, const index_access *b);
+/* Calls f on every register that op i reads, also through indices. */
+void region_each_read(region_state *st, int i, void (*f)(region_state *st, int reader, reg a));
+
+/* --- region_same.c --- */
+/* Of rows that a tile holds whole: lets later phases take what earlier ones computed. Whether there is such. */
+bool region_find_same(region_state *st);
+
+/* --- region_chain.c --- */
+size_t chain_bytes(int n); /* scratch for the steps of n ops */
+/* Sets st->batch, to so many rows or to none; before the region is finished. */
+void chain_choose_batch(region_state *st, int rows);
+/* Before registers are given out. */
+void chain_form(region_state *st);
+/* Of the op that ends a chain. */
+void chain_run(region_state *st, const region_op_state *tail, const tile *t);
 
 /* --- region.c --- */
 void region_run_range(cpu_run *r, region_state *st, region_range *range, const tile *t,

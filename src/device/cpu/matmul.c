@@ -3,6 +3,7 @@
  * The parts of a step do not depend on each other, so what several of them want ready is packed before any of them is
  * summed, as far as shared scratch goes: the threads then meet once for all. */
 #include "device/cpu/conv.h"
+#include "device/cpu/conv_winograd.h"
 #include "device/cpu/matmul.h"
 
 /* --- need --- */
@@ -24,7 +25,7 @@ int matmul_products(const matmul_part *t) {
 /* The largest shape in any run, but for the widths of panels. */
 static matmul_shape shape_max(const program *p, const matmul_part *t) {
   const sn_dim *m = t->extent + t->n_batch, *n = m + t->n_m;
-  matmul_shape s = {.accs = t->n_accs, .batch = 1, .threads = 1};
+  matmul_shape s = {.accs = t->n_accs, .batch = 1, .threads = 1, .caches = caches_get()};
   s.extent[ROWS] = count_max(p, m, t->n_m);
   s.extent[COLS] = count_max(p, n, t->n_n);
   for (int c = 0; c < t->n_accs; c++)
@@ -62,10 +63,10 @@ static bool may_be_few(const sn_dim *dims, int n) {
   return count <= MATMUL_FEW;
 }
 
-static size_t need_part(const program *p, const matmul_part *t) {
+static size_t need_part(const program *p, const step *of, const matmul_part *t) {
   matmul_shape s = shape_max(p, t);
   int n_products = matmul_products(t);
-  size_t bytes = cpu_region_bytes(&t->epilogue), units, vectors = 0;
+  size_t bytes = cpu_region_bytes(&t->epilogue) + rows_bytes(&t->epilogue), units, vectors = 0;
   for (int c = 0; c < t->n_accs; c++)
     for (int i = 0; i < t->accs[c].n_products; i++)
       bytes +=
@@ -78,16 +79,20 @@ static size_t need_part(const program *p, const matmul_part *t) {
   if (may_be_few(t->extent + t->n_batch, t->n_m) || conv_any_divisor(t) ||
       may_be_few(t->extent + t->n_batch + t->n_m, t->n_n))
     vectors = matmul_need_vector(t->n_accs, s.k + (int64_t)n_products * MATMUL_K);
-  return bytes + (units > vectors ? units : vectors);
+  units = units > vectors ? units : vectors;
+  size_t transformed = winograd_need(p, of, t), sliced = matmul_slices_need(t);
+  units = units > sliced ? units : sliced;
+  return bytes + (units > transformed ? units : transformed);
 }
 
 size_t cpu_need_matmul(const program *p, const step *s) {
   size_t most = 0;
   for (int i = 0; i < s->n_parts; i++) {
-    size_t bytes = need_part(p, &s->parts[i].u.matmul);
+    size_t bytes = need_part(p, s, &s->parts[i].u.matmul);
     most = bytes > most ? bytes : most;
   }
-  return most + conv_split_bytes(s);
+  size_t rest = conv_rest_need(s);
+  return (most > rest ? most : rest) + conv_split_bytes(s);
 }
 
 size_t cpu_need_shared_matmul(const program *p, const step *s) {
@@ -95,6 +100,7 @@ size_t cpu_need_shared_matmul(const program *p, const step *s) {
   for (int i = 0; i < s->n_parts; i++) {
     const matmul_part *t = &s->parts[i].u.matmul;
     size_t floats = (size_t)most_floats(shape_max(p, t), matmul_shared_most);
+    bytes += matmul_slices_bytes(t);
     bytes += floats > 0 ? floats * sizeof(float) + (size_t)matmul_products(t) * PROGRAM_ALIGN : 0;
   }
   return bytes < MATMUL_SHARED ? bytes : MATMUL_SHARED;
@@ -105,6 +111,8 @@ size_t cpu_need_shared_matmul(const program *p, const step *s) {
 /* Shared scratch that a part takes at a time, at most. */
 static size_t ready_bytes(const matmul_work *w) {
   size_t bytes = 0;
+  if (w->slices > 0)
+    return matmul_slices_bytes(w->part);
   for (int side = 0; side < SIDES; side++)
     if (w->cut.ready[side] && !w->cut.near[side] && !w->shape.kept[side])
       bytes += (size_t)(w->cut.slab[side] * w->shape.k) * sizeof(float) +
@@ -117,7 +125,12 @@ typedef sn_status (*phase)(matmul_work *w, const int64_t from[SIDES]);
 static sn_status run_phase(matmul_work *w, phase run, const int64_t from[SIDES]) {
   size_t used = w->r->scratch_used;
   SN_TRY(matmul_open(w));
-  SN_TRY(w->few ? matmul_run_vector(w) : run(w, from));
+  if (w->winograd)
+    SN_TRY(winograd_run(w));
+  else if (w->slices > 0)
+    SN_TRY(run == matmul_make_ready ? matmul_sum_slices(w) : matmul_store_slices(w));
+  else
+    SN_TRY(w->few ? matmul_run_vector(w) : run(w, from));
   w->r->scratch_used = used;
   return SN_OK;
 }
@@ -141,7 +154,8 @@ static sn_status run_slabs(matmul_work *w) {
 }
 
 static bool has_slabs(const matmul_work *w) {
-  return w->cut.slab[ROWS] < w->side[ROWS].count || w->cut.slab[COLS] < w->side[COLS].count;
+  return w->slices == 0 &&
+         (w->cut.slab[ROWS] < w->side[ROWS].count || w->cut.slab[COLS] < w->side[COLS].count);
 }
 
 static sn_status run_parts(cpu_run *r, const step *of, const step *s, int from, int to,
@@ -196,9 +210,10 @@ static sn_status run_all(cpu_run *r, const step *of, const step *s) {
 
 sn_status cpu_run_matmul(cpu_run *r, const step *s) {
   size_t used = r->scratch_used;
-  const step *of = s;
-  SN_TRY(conv_split(r, s, &s));
+  const step *of = s, *rest;
+  SN_TRY(conv_split(r, s, &s, &rest));
   SN_TRY(run_all(r, of, s));
+  SN_TRY(conv_run_rest(r, rest));
   r->scratch_used = used;
   return SN_OK;
 }

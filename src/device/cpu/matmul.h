@@ -9,6 +9,7 @@
 #ifndef SINEW_DEVICE_CPU_MATMUL_H
 #define SINEW_DEVICE_CPU_MATMUL_H
 
+#include "base/caches.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/isa/matmul.h"
 #include "device/cpu/matmul_operand.h"
@@ -91,6 +92,7 @@ typedef struct matmul_shape {
   int accs, threads;
   int64_t room;     /* of shared scratch, in floats */
   bool kept[SIDES]; /* the operands' panels are there already */
+  cache_sizes caches;
 } matmul_shape;
 
 /* One part at work. */
@@ -99,8 +101,10 @@ typedef struct matmul_work {
   const matmul_part *part;
   int64_t extent[REGION_AXES]; /* batch, m, n */
   axis_group batch, m, n;
-  bool few;    /* m or n are vectors: matmul_vector.c */
-  bool turned; /* rows are n */
+  bool few;       /* m or n are vectors: matmul_vector.c */
+  bool turned;    /* rows are n */
+  int64_t slices; /* of k: matmul_slices.c; 0: not so */
+  bool winograd;  /* a convolution with fewer products: conv_winograd.h */
   axis_group side[SIDES];
   int n_products; /* of all accumulators */
   struct matmul_term {
@@ -124,6 +128,7 @@ typedef struct matmul_work {
   bool plain_store; /* the epilogue only stores one accumulator in f32 */
   int plain_acc;
   direct_access store;
+  struct row_epilogue *rows; /* of an epilogue that goes by whole rows; else NULL */
   region_state *epilogue;
   float *staged; /* [n_accs][CPU_TILE] */
   float *own[SIDES], *sums;
@@ -155,6 +160,17 @@ int64_t matmul_shared_most(const matmul_shape *s);
 sn_status matmul_make_ready(matmul_work *w, const int64_t from[SIDES]) SN_MUST_USE;
 /* All units of these slabs. What is ready must be. */
 sn_status matmul_run_units(matmul_work *w, const int64_t from[SIDES]) SN_MUST_USE;
+
+/* matmul_slices.c */
+/* Slices of k that a part is summed in; 0: it is not. slices_of: only of parts as the step was lowered, for which there is memory. */
+int64_t matmul_slices(const matmul_part *t);
+int64_t matmul_slices_of(const step *of, const matmul_part *t);
+/* Bytes of shared scratch for them; of a thread's scratch, at most. */
+size_t matmul_slices_bytes(const matmul_part *t);
+size_t matmul_slices_need(const matmul_part *t);
+/* The two phases. Between them all threads meet. */
+sn_status matmul_sum_slices(matmul_work *w) SN_MUST_USE;
+sn_status matmul_store_slices(matmul_work *w) SN_MUST_USE;
 
 /* matmul_operand.c */
 /* Whether an access needs no register; then as numbers. */
@@ -194,6 +210,9 @@ float *matmul_find_kept(const cpu_run *r, const step *of, const matmul_part *t);
 int64_t matmul_kept_floats(const program *p, const matmul_part *t, const matmul_product *q,
                            bool is_b);
 
+/* Whether an operand is one load of f32 of a value that no run changes, at places that are the same in every run. */
+bool matmul_is_fixed(const program *p, const region *code);
+
 /* matmul_store.c */
 sn_status store_open(matmul_work *w) SN_MUST_USE;
 /* Whether the results lie densely along m and not along n: then m are the columns. */
@@ -203,6 +222,16 @@ void store_block(matmul_work *w, const int64_t at[SIDES], const int64_t n[SIDES]
 /* Whether the results of such a block can be summed where they belong: row i at *out + i * *out_row. */
 bool store_in_place(matmul_work *w, const int64_t at[SIDES], const int64_t n[SIDES], float **out,
                     int64_t *out_row);
+
+/* matmul_rows.c, matmul_rows_open.c */
+/* Whether the epilogue can go by whole rows: then w->rows is open. */
+sn_status rows_open(matmul_work *w, bool *out_fits) SN_MUST_USE;
+/* Scratch that this takes, at most. */
+size_t rows_bytes(const region *code);
+/* Asks for memory that results of a block will be stored to, or with, soon. */
+void rows_ask(const matmul_work *w, const int64_t at[SIDES], const int64_t n[SIDES]);
+/* As store_block. */
+void rows_store(matmul_work *w, const int64_t at[SIDES], const int64_t n[SIDES]);
 
 /* matmul_vector.c: m or n is at most MATMUL_FEW. The big operand is read where it lies. */
 sn_status matmul_run_vector(matmul_work *w) SN_MUST_USE;

@@ -2,6 +2,7 @@
  * side is so small that packing costs much beside multiplying. See matmul.h.
  *
  * What is kept follows from the program alone, so that it is the same when memory is taken, filled and used. */
+#include "device/cpu/conv_winograd.h"
 #include "device/cpu/matmul.h"
 
 enum { OTHER_LEAST = 16, OTHER_MOST = 2048 };
@@ -24,8 +25,7 @@ static bool is_unchanged(const program *p, uint32_t value) {
   return v->home == HOME_CONSTANT || v->home == HOME_PREPARED;
 }
 
-/* One load of f32 at places that are the same in every run. */
-static bool is_fixed_load(const program *p, const region *code) {
+bool matmul_is_fixed(const program *p, const region *code) {
   const instr *i = &code->code[0];
   if (code->n != 1 || i->op != REGION_LOAD || i->dtype != SN_F32 || i->at.n_checks > 0 ||
       p->values[i->at.value].type.dtype != SN_F32 || !dim_is_number(i->at.base))
@@ -47,7 +47,7 @@ static int64_t kept_extent(const program *p, const matmul_part *t, const matmul_
   int64_t own = is_b ? n : m, other = is_b ? m : n;
   if (count_fixed(t->extent, t->n_batch) != 1 || own <= MATMUL_FEW || other < OTHER_LEAST ||
       other > OTHER_MOST || count_fixed(q->k, q->n_k) < 1 ||
-      !is_fixed_load(p, is_b ? &q->b : &q->a))
+      !matmul_is_fixed(p, is_b ? &q->b : &q->a))
     return 0;
   return own;
 }
@@ -64,10 +64,10 @@ int64_t matmul_kept_floats(const program *p, const matmul_part *t, const matmul_
   return (most * count_fixed(q->k, q->n_k) + line - 1) / line * line;
 }
 
-/* Of a part, operands a and b of each product one after the other. */
-static int64_t part_floats(const program *p, const matmul_part *t) {
-  int64_t floats = 0;
-  for (int c = 0; c < t->n_accs; c++)
+/* Of a part: transformed weights, or operands a and b of each product one after the other. */
+static int64_t part_floats(const program *p, const step *s, const matmul_part *t) {
+  int64_t transformed = winograd_kept(p, s, t), floats = transformed;
+  for (int c = 0; transformed == 0 && c < t->n_accs; c++)
     for (int i = 0; i < t->accs[c].n_products; i++)
       for (int b = 0; b < 2; b++)
         floats += matmul_kept_floats(p, t, &t->accs[c].products[i], b);
@@ -79,19 +79,26 @@ static bool is_prepared(const program *p, const step *s) {
   return s >= p->steps && s < p->steps + p->n_prepare;
 }
 
+/* Notes the states that what is kept of a part is made of. */
+static void note_states(const program *p, const step *s, const matmul_part *t, bool *by_state) {
+  bool transformed = winograd_kept(p, s, t) > 0;
+  for (int c = 0; c < t->n_accs; c++)
+    for (int j = 0; j < t->accs[c].n_products; j++)
+      for (int b = 0; b < 2; b++) {
+        const matmul_product *q = &t->accs[c].products[j];
+        const program_value *v = &p->values[(b ? &q->b : &q->a)->code[0].at.value];
+        bool kept = transformed ? b == 1 : kept_extent(p, t, q, b) > 0;
+        if (kept && v->home == HOME_STATE)
+          by_state[v->index] = true;
+      }
+}
+
 size_t cpu_kept_matmul(const program *p, const step *s, bool *by_state) {
   int64_t floats = 0;
   for (int i = 0; i < s->n_parts && !is_prepared(p, s); i++) {
-    const matmul_part *t = &s->parts[i].u.matmul;
-    floats += part_floats(p, t);
-    for (int c = 0; c < t->n_accs; c++)
-      for (int j = 0; j < t->accs[c].n_products; j++)
-        for (int b = 0; by_state && b < 2; b++) {
-          const matmul_product *q = &t->accs[c].products[j];
-          const program_value *v = &p->values[(b ? &q->b : &q->a)->code[0].at.value];
-          if (kept_extent(p, t, q, b) > 0 && v->home == HOME_STATE)
-            by_state[v->index] = true;
-        }
+    floats += part_floats(p, s, &s->parts[i].u.matmul);
+    if (by_state)
+      note_states(p, s, &s->parts[i].u.matmul, by_state);
   }
   return (size_t)floats * sizeof(float);
 }
@@ -100,7 +107,7 @@ size_t cpu_kept_matmul(const program *p, const step *s, bool *by_state) {
 float *matmul_find_kept(const cpu_run *r, const step *of, const matmul_part *t) {
   float *at = (float *)(void *)r->kept;
   for (int i = 0; at && i < of->n_parts; i++) {
-    int64_t floats = part_floats(r->program, &of->parts[i].u.matmul);
+    int64_t floats = part_floats(r->program, of, &of->parts[i].u.matmul);
     if (of->parts[i].u.matmul.accs == t->accs)
       return floats > 0 ? at : NULL;
     at += floats;
@@ -110,10 +117,13 @@ float *matmul_find_kept(const cpu_run *r, const step *of, const matmul_part *t) 
 
 sn_status cpu_keep_matmul(cpu_run *r, const step *s) {
   for (int i = 0; i < s->n_parts; i++) {
+    const matmul_part *t = &s->parts[i].u.matmul;
     matmul_work w;
     size_t used = r->scratch_used;
-    if (part_floats(r->program, &s->parts[i].u.matmul) == 0 ||
-        !matmul_size(&w, r, s, &s->parts[i].u.matmul))
+    if (winograd_kept(r->program, s, t) > 0)
+      winograd_keep(r, t, matmul_find_kept(r, s, t));
+    if (winograd_kept(r->program, s, t) > 0 || part_floats(r->program, s, t) == 0 ||
+        !matmul_size(&w, r, s, t))
       continue;
     SN_TRY(matmul_open(&w));
     matmul_fill_kept(&w);

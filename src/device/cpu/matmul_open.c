@@ -1,4 +1,5 @@
 /* A part with the sizes of this run: its sides, how they are cut, its operands. See matmul.h. */
+#include "device/cpu/conv_winograd.h"
 #include "device/cpu/matmul.h"
 
 static axis_group group_of(int first, int n, const int64_t *extent) {
@@ -95,7 +96,7 @@ static int64_t sum_k(const cpu_run *r, const matmul_part *t) {
 /* Whether a side's operands are kept, all of them. */
 static bool is_kept(const matmul_work *w, int side) {
   const matmul_part *t = w->part;
-  bool kept = w->kept != NULL;
+  bool kept = w->kept != NULL && !w->winograd;
   for (int c = 0; c < t->n_accs && kept; c++)
     for (int i = 0; i < t->accs[c].n_products && kept; i++)
       kept = matmul_kept_floats(w->r->program, t, &t->accs[c].products[i],
@@ -105,7 +106,7 @@ static bool is_kept(const matmul_work *w, int side) {
 
 /* Where the kept panels of each operand are: a and b of each product one after the other. */
 static void place_kept(matmul_work *w) {
-  float *at = w->kept;
+  float *at = w->winograd ? NULL : w->kept;
   for (int i = 0; i < w->n_products; i++)
     for (int b = 0; b < 2; b++) {
       struct matmul_term *t = &w->products[i];
@@ -125,8 +126,9 @@ static matmul_shape shape_of(const matmul_work *w) {
                         .width = {r->isa->matmul->rows, r->isa->matmul->cols},
                         .accs = w->part->n_accs,
                         .threads = r->threads,
+                        .caches = caches_get(),
                         .room = room - matmul_products(w->part) * align,
-                        .kept = {is_kept(w, ROWS), is_kept(w, COLS)}};
+                        .kept = {w->winograd || is_kept(w, ROWS), w->winograd || is_kept(w, COLS)}};
 }
 
 /* Whether the operand with more rows has checks: it cannot be read where it lies, and vectors have nothing to gain. */
@@ -154,6 +156,11 @@ bool matmul_size(matmul_work *w, cpu_run *r, const step *of, const matmul_part *
   w->side[ROWS] = w->turned ? w->n : w->m;
   w->side[COLS] = w->turned ? w->m : w->n;
   w->kept = w->few ? NULL : matmul_find_kept(r, of, t);
+  if (w->kept && winograd_kept(r->program, of, t) > 0) {
+    w->winograd = winograd_pays(w);
+    w->kept = w->winograd ? w->kept : NULL;
+  }
+  w->slices = w->few || w->kept ? 0 : matmul_slices_of(of, t);
   w->shape = shape_of(w);
   w->cut = matmul_cut_for(&w->shape);
   return w->batch.count > 0 && w->m.count > 0 && w->n.count > 0;

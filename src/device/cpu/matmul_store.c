@@ -23,9 +23,12 @@ sn_status store_open(matmul_work *w) {
   w->staged = cpu_take(w->r, (size_t)w->part->n_accs * CPU_TILE * sizeof *w->staged);
   if (!w->staged)
     return SN_ERR_INTERNAL;
-  return w->plain_store ? SN_OK
-                        : cpu_region_open(w->r, &w->part->epilogue, w->n.first + w->n.n, w->extent,
-                                          &w->epilogue);
+  bool fits = w->plain_store;
+  if (!fits)
+    SN_TRY(rows_open(w, &fits));
+  return fits ? SN_OK
+              : cpu_region_open(w->r, &w->part->epilogue, w->n.first + w->n.n, w->extent,
+                                &w->epilogue);
 }
 
 /* The least distance in memory of neighbours along an axis; 0: they are the same element. One that is no number counts as
@@ -155,6 +158,10 @@ static void add_row(store_tile *s, int64_t *coords, int64_t from, int64_t n, con
 void store_block(matmul_work *w, const int64_t at[SIDES], const int64_t n[SIDES]) {
   if (w->plain_store) {
     store_plain(w, at, n);
+    return;
+  }
+  if (w->rows) {
+    rows_store(w, at, n);
     return;
   }
   const axis_group *cols = &w->side[COLS];

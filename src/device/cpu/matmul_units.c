@@ -5,10 +5,7 @@
 #include "device/cpu/conv.h"
 #include "device/cpu/matmul.h"
 
-enum {
-  PACK_FLOATS = 32 * 1024, /* that a thread makes ready at a time */
-  NEAR_FLOATS = 200 * 1024 /* that stay in the second cache while others pass by */
-};
+enum { PACK_FLOATS = 32 * 1024 }; /* that a thread makes ready at a time */
 
 static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
@@ -113,7 +110,7 @@ static const float *side_of(matmul_work *w, unit *u, const struct matmul_term *t
   return w->own[side];
 }
 
-static void add_block(matmul_work *w, unit *u, const struct matmul_term *t, int64_t k) {
+static panel_block open_block(matmul_work *w, unit *u, const struct matmul_term *t, int64_t k) {
   panel_block b = {.m = u->n[ROWS],
                    .n = u->n[COLS],
                    .k = min_i64(MATMUL_K, t->k.count - k),
@@ -123,6 +120,11 @@ static void add_block(matmul_work *w, unit *u, const struct matmul_term *t, int6
   b.a = side_of(w, u, t, ROWS, k, b.k, &b.a_panel);
   b.b = side_of(w, u, t, COLS, k, b.k, &b.b_panel);
   u->held_k = k;
+  return b;
+}
+
+static void add_block(matmul_work *w, unit *u, const struct matmul_term *t, int64_t k) {
+  panel_block b = open_block(w, u, t, k);
   b.more = w->cut.ready[COLS] && b.n <= w->shape.width[COLS];
   w->r->isa->matmul->multiply(&b);
 }
@@ -142,10 +144,10 @@ static int products_together(const matmul_work *w, int from) {
 /* Whether a unit is better summed a column panel at a time, over all of k: then b passes by in the order of memory, where it comes
  * from afar, while all of a stays in the second cache. */
 static bool goes_by_panels(const matmul_work *w, const unit *u) {
-  int64_t k = 0;
+  int64_t k = 0, most = w->shape.caches.second / (int64_t)sizeof(float) / 5 * 4;
   for (int i = 0; i < w->n_products; i++)
     k = max_i64(k, w->products[i].k.count);
-  return w->cut.ready[ROWS] && w->cut.ready[COLS] && u->n[ROWS] * k <= NEAR_FLOATS;
+  return w->cut.ready[ROWS] && w->cut.ready[COLS] && u->n[ROWS] * k <= most;
 }
 
 static void sum_panels(matmul_work *w, const unit *u) {
@@ -175,6 +177,50 @@ static void sum_unit(matmul_work *w, unit *u) {
   }
 }
 
+/* --- strips --- */
+
+/* Whether the last block of k goes a strip of rows after the other, each stored at once: what it adds to and what it is stored with is then
+ * near, and memory is asked for while others are multiplied. */
+static bool goes_by_strips(const matmul_work *w, const unit *u) {
+  return w->rows && w->part->n_accs == 1 && !goes_by_panels(w, u);
+}
+
+/* A strip of the last block, its columns a panel at a time: what they are stored with is asked for meanwhile. */
+static void add_strip(matmul_work *w, const panel_block *block, const int64_t at[SIDES]) {
+  int width = w->shape.width[COLS];
+  for (int64_t j = 0; j < block->n; j += width) {
+    panel_block b = *block;
+    b.n = min_i64(width, block->n - j);
+    b.b += j / width * block->b_panel;
+    b.c += j;
+    rows_ask(w, (int64_t[]){at[ROWS], at[COLS] + j}, (int64_t[]){b.m, b.n});
+    w->r->isa->matmul->multiply(&b);
+  }
+}
+
+static void run_strips(matmul_work *w, unit *u) {
+  const struct matmul_term *last = &w->products[w->n_products - 1];
+  int64_t k = max_i64(0, (last->k.count - 1) / MATMUL_K * MATMUL_K), rows = w->shape.width[ROWS];
+  float *sums = w->sums;
+  for (int i = 0; i < w->n_products; i++)
+    for (int64_t p = 0; p < w->products[i].k.count || p == 0; p += MATMUL_K)
+      if (&w->products[i] != last || p < k)
+        add_block(w, u, &w->products[i], p);
+  panel_block b = open_block(w, u, last, k);
+  for (int64_t i = 0; i < u->n[ROWS]; i += rows) {
+    panel_block strip = b;
+    const int64_t at[SIDES] = {u->at[ROWS] + i, u->at[COLS]};
+    const int64_t n[SIDES] = {min_i64(rows, u->n[ROWS] - i), u->n[COLS]};
+    strip.m = n[ROWS];
+    strip.a += i / rows * b.a_panel;
+    strip.c += b.add ? i * b.c_row : 0;
+    add_strip(w, &strip, at);
+    w->sums = strip.c;
+    store_block(w, at, n);
+  }
+  w->sums = sums;
+}
+
 static void run_unit(matmul_work *w, unit *u) {
   bool in_place = store_in_place(w, u->at, u->n, &u->c, &u->c_row);
   if (!in_place) {
@@ -182,10 +228,14 @@ static void run_unit(matmul_work *w, unit *u) {
     w->sums_size = u->n[ROWS] * u->c_row + CPU_LANE_BLOCK;
     u->c = w->sums;
   }
-  if (conv_is_direct(w))
+  if (conv_is_direct(w)) {
     conv_sum_direct(w, u->at, u->n, u->c, u->c_row);
-  else
+  } else if (!in_place && goes_by_strips(w, u)) {
+    run_strips(w, u);
+    return;
+  } else {
     sum_unit(w, u);
+  }
   if (!in_place)
     store_block(w, u->at, u->n);
 }
@@ -219,9 +269,10 @@ sn_status matmul_run_units(matmul_work *w, const int64_t from[SIDES]) {
     unit u = {.slab = {from[ROWS], from[COLS]}};
     group_coords(&w->batch, w->extent, i / pieces[ROWS] / pieces[COLS], w->coords);
     for (int side = 0; side < SIDES; side++) {
-      int64_t at = piece[side] * w->cut.unit[side];
+      int64_t panels = up(n[side], w->shape.width[side]), width = w->shape.width[side];
+      int64_t at = piece[side] * panels / pieces[side] * width;
       u.at[side] = from[side] + at;
-      u.n[side] = min_i64(w->cut.unit[side], n[side] - at);
+      u.n[side] = min_i64((piece[side] + 1) * panels / pieces[side] * width, n[side]) - at;
     }
     run_unit(w, &u);
   }

@@ -50,14 +50,22 @@ static int32_t combined_int(reduce_kind kind, int32_t a, int32_t b) {
   }
 }
 
+static int sums_of(const region_state *st, const region_op_state *op) {
+  return is_float(op) ? st->kernels->float_sums : LANE_SUMS;
+}
+
 void reduce_begin(const region_state *st, region_op_state *op, int rows) {
   reduce_kind kind = (reduce_kind)op->i->code;
-  int n = st->wide ? rows : LANE_SUMS;
-  for (int i = 0; i < n; i++)
-    if (is_float(op))
-      op->acc[i] = neutral(kind);
-    else
-      op->acc_int[i] = neutral_int(kind);
+  int n = st->wide ? rows : sums_of(st, op);
+  if (is_float(op)) {
+    double none = neutral(kind);
+    for (int i = 0; i < n; i++)
+      op->acc[i] = none;
+  } else {
+    int32_t none = neutral_int(kind);
+    for (int i = 0; i < n; i++)
+      op->acc_int[i] = none;
+  }
 }
 
 void reduce_tile(const region_state *st, region_op_state *op, const void *lanes, int n) {
@@ -70,10 +78,16 @@ void reduce_tile(const region_state *st, region_op_state *op, const void *lanes,
 
 void reduce_fold(const region_state *st, region_op_state *op) {
   reduce_kind kind = (reduce_kind)op->i->code;
-  for (int width = LANE_SUMS / 2; width > 0 && !st->wide; width /= 2)
+  if (st->wide)
+    return;
+  if (is_float(op) && kind != REDUCE_PROD) {
+    op->acc[0] = st->kernels->total(kind, op->acc);
+    return;
+  }
+  for (int width = sums_of(st, op) / 2; width > 0; width /= 2)
     for (int i = 0; i < width; i++)
       if (is_float(op))
-        op->acc[i] = combined(kind, op->acc[i], op->acc[i + width]);
+        op->acc[i] *= op->acc[i + width];
       else
         op->acc_int[i] = combined_int(kind, op->acc_int[i], op->acc_int[i + width]);
 }
@@ -88,13 +102,16 @@ void reduce_combine(region_op_state *op, const void *from, int n) {
 }
 
 void reduce_end(const region_state *st, region_op_state *op, int rows) {
+  float *f = (float *)op->own + st->row;
+  int32_t *v = (int32_t *)op->own + st->row;
   reduce_fold(st, op);
   if (is_float(op))
     for (int i = 0; i < rows; i++)
-      ((float *)op->own)[i] = (float)op->acc[i];
+      f[i] = (float)op->acc[i];
   else
-    memcpy(op->own, op->acc_int, (size_t)rows * sizeof(int32_t));
-  st->kernels->round((sn_dtype)op->i->dtype, op->own, rows);
+    memcpy(v, op->acc_int, (size_t)rows * sizeof(int32_t));
+  if (op->i->dtype != SN_F32 && op->i->dtype != SN_I32)
+    st->kernels->round((sn_dtype)op->i->dtype, f, rows);
   op->lanes = op->own;
   if (op->spread)
     region_spread(st, op);

@@ -114,7 +114,8 @@ static uint32_t moved(const region_state *st, region_range *range, const tile *t
   range->single = single;
   range->axis = t->axis;
   range->n = t->n;
-  memcpy(range->at, t->segments[0].at, (size_t)st->n_axes * sizeof *range->at);
+  for (int i = 0; i < st->n_axes; i++)
+    range->at[i] = t->segments[0].at[i];
   return moves;
 }
 
@@ -150,12 +151,14 @@ void region_run_range(cpu_run *r, region_state *st, region_range *range, const t
   st->shape = shape;
   for (int i = range->from; i < range->to; i++) {
     region_op_state *op = &st->ops[i];
-    if (!(op->moves & moves))
+    if (!(op->moves & moves) || op->member >= 0)
       continue;
     if (op->moves == MOVES_FIRST) {
       st->shape = single_shape;
       run_op(r, st, op, &st->one, acc);
       st->shape = shape;
+    } else if (op->n_steps) {
+      chain_run(st, op, t);
     } else {
       run_op(r, st, op, t, acc);
     }

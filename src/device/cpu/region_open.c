@@ -25,7 +25,8 @@ size_t region_bytes(const region *code, int lanes) {
   size_t n = (size_t)code->n, each = (size_t)lanes,
          bytes = cpu_take_bytes(sizeof(region_state)) + /* numbers, inside, spare */
                  each * 8 + each + lanes_bytes(lanes) + 4 * PROGRAM_ALIGN;
-  bytes += cpu_take_bytes(n * sizeof(region_op_state)) + cpu_take_bytes(n * sizeof(region_range));
+  bytes += chain_bytes(code->n) + cpu_take_bytes(n * sizeof(region_op_state)) +
+           cpu_take_bytes(n * sizeof(region_range));
   for (int i = 0; i < code->n; i++) {
     bytes += lanes_bytes(lanes);
     if (has_access(&code->code[i]))
@@ -46,7 +47,8 @@ sn_status region_resolve(cpu_run *r, const region *code, int n_axes, const int64
   int64_t *numbers = cpu_take(r, (size_t)lanes * sizeof *numbers);
   uint8_t *inside = cpu_take(r, (size_t)lanes);
   void *spare = cpu_take(r, lanes_bytes(lanes));
-  if (!st || !ops || !ranges || !numbers || !inside || !spare)
+  chain_step *steps = cpu_take(r, chain_bytes(code->n));
+  if (!st || !ops || !ranges || !numbers || !inside || !spare || !steps)
     return SN_ERR_INTERNAL;
   memset(st, 0, offsetof(region_state, joined)); /* tiles are large */
   st->one.axis = 0;
@@ -54,13 +56,14 @@ sn_status region_resolve(cpu_run *r, const region *code, int n_axes, const int64
   st->n = code->n, st->n_axes = n_axes;
   st->kernels = r->isa->lanes;
   st->lanes = lanes;
-  st->ops = ops, st->ranges = ranges;
+  st->ops = ops, st->ranges = ranges, st->steps = steps;
   st->numbers = numbers, st->inside = inside, st->spare = spare;
   for (int i = 0; i < n_axes; i++)
     st->extent[i] = extents[i];
   tile_add(&st->one, (const int64_t[REGION_AXES]){0}, 1);
   for (int i = 0; i < code->n; i++) {
-    ops[i] = (region_op_state){.i = &code->code[i], .store = -1, .last = -1, .next = -1};
+    ops[i] =
+        (region_op_state){.i = &code->code[i], .same = -1, .store = -1, .last = -1, .next = -1};
     if (has_access(ops[i].i))
       SN_TRY(access_resolve(r, &ops[i].i->at, n_axes, extents, &ops[i].at));
   }
@@ -85,7 +88,8 @@ static bool is_stored_to(const region_state *st, const region_op_state *load) {
 
 reg region_root(const region_state *st, reg a) {
   const region_op_state *op = &st->ops[a];
-  return op->i->op == REGION_STORE || op->i->op == REGION_REQUIRE ? op->a : a;
+  bool passes = op->i->op == REGION_STORE || op->i->op == REGION_REQUIRE;
+  return passes ? region_root(st, op->i->a) : op->same >= 0 ? (reg)op->same : a;
 }
 
 static void root_indices(const region_state *st, index_sum *s) {
@@ -117,7 +121,8 @@ static void set_moves(region_state *st, region_op_state *op) {
   op->moves = moves;
   /* Rows hand numbers to points: one for all, unless lanes are rows. */
   bool of_row = st->ranges[op->range].row || op->i->op == REGION_REDUCE;
-  op->one = moves == MOVES_FIRST || (of_row && !st->wide);
+  op->one = moves == MOVES_FIRST || (of_row && !st->wide && !st->batch);
+  op->by_row = of_row && st->batch && !op->one;
 }
 
 /* --- opening: arithmetic --- */
@@ -179,7 +184,8 @@ static void set_ranges(region_state *st, bool by_phase) {
 
 static void note_reader(region_state *st, int reader, reg a) {
   region_op_state *op = &st->ops[a], *by = &st->ops[reader];
-  op->shares = (op->last < 0 || op->shares) && by->moves == op->moves && by->range == op->range;
+  op->shares = (op->last < 0 || op->shares) && by->moves == op->moves && by->range == op->range &&
+               !op->flat_ok; /* lane 0 of it is read to the end */
   op->last = reader;
 }
 
@@ -194,8 +200,7 @@ static void each_index(region_state *st, int i, void (*f)(region_state *st, int 
   }
 }
 
-/* Calls f on every register that op i reads, also through indices. */
-static void each_read(region_state *st, int i, void (*f)(region_state *st, int reader, reg a)) {
+void region_each_read(region_state *st, int i, void (*f)(region_state *st, int reader, reg a)) {
   const region_op_state *op = &st->ops[i];
   const reg arguments[] = {op->a, op->b, op->c};
   for (int k = 0; k < instr_arguments(op->i); k++)
@@ -233,7 +238,7 @@ static void spread_index(region_state *st, int reader, reg a) {
 }
 
 /* --- opening: memory as registers --- */
-static bool same_place(const index_access *a, const index_access *b) {
+bool region_same_place(const index_access *a, const index_access *b) {
   return a->data == b->data && a->at.base == b->at.base && a->at.n_odd == 0 && b->at.n_odd == 0 &&
          memcmp(a->at.stride, b->at.stride, sizeof a->at.stride) == 0;
 }
@@ -246,14 +251,19 @@ static bool is_placed_before(const index_access *a, reg op) {
   return true;
 }
 
+/* Past the caches go chains only, and what nobody reads again. */
+static bool is_only_streamed(const region_state *st, const region_op_state *op) {
+  return st->ops[op->tail].n_steps && op->second < 0;
+}
+
 /* Where the register that a store writes is made by the op that may as well
  * write it. The place must be known by then, and nothing may load that memory
  * between the two, nor another store write it. */
 static void set_direct(region_state *st, int store) {
   region_op_state *s = &st->ops[store], *p = &st->ops[s->a];
-  if (p->i->op != REGION_ALU || p->i->dtype != SN_F32 || s->at->dtype != SN_F32 || s->at->streams ||
-      p->range != s->range || p->moves != s->moves || p->store >= 0 ||
-      !is_placed_before(s->at, s->a))
+  if (p->i->op != REGION_ALU || p->i->dtype != SN_F32 || s->at->dtype != SN_F32 ||
+      p->range != s->range || ((p->moves ^ s->moves) & ~MOVES_ALWAYS) || p->store >= 0 ||
+      (s->at->streams && !is_only_streamed(st, p)) || !is_placed_before(s->at, s->a))
     return;
   for (int i = 0; i < st->n; i++) {
     const region_op_state *op = &st->ops[i];
@@ -265,6 +275,9 @@ static void set_direct(region_state *st, int store) {
   p->store = store;
 }
 
+/* Ops in the order in which they run: chains where their last op stands. */
+static int when(const region_state *st, int op) { return st->ops[op].tail * REGION_MAX + op; }
+
 /* Whether all of a load's readers are done when the region stores to its
  * memory. */
 static bool is_read_before(const region_state *st, int load) {
@@ -275,8 +288,8 @@ static bool is_read_before(const region_state *st, int load) {
     const region_op_state *s = &st->ops[i];
     if (s->i->op != REGION_STORE || s->range != l->range || !region_overlap(s, l))
       continue; /* registers of points do not live as long as other ranges */
-    int writes = st->ops[s->a].store == i ? s->a : i;
-    if (!same_place(s->at, l->at) || l->last > writes || load > writes ||
+    int writes = when(st, st->ops[s->a].store == i ? s->a : i);
+    if (!region_same_place(s->at, l->at) || when(st, l->last) > writes || when(st, load) > writes ||
         sn_dtype_size(s->at->dtype) != sn_dtype_size(l->at->dtype))
       return false;
   }
@@ -300,31 +313,53 @@ static void set_memory(region_state *st) {
 }
 
 /* --- opening: registers --- */
-static sn_status set_registers(cpu_run *r, region_state *st) {
-  st->free = -1;
-  for (int i = 0; i < st->n; i++) {
-    region_op_state *op = &st->ops[i];
-    each_read(st, i, note_reader);
-    if (op->at)
-      each_index(st, i, spread_index);
-    if (op->i->op == REGION_REDUCE) {
-      op->acc = cpu_take(r, (size_t)st->lanes * sizeof(double));
-      op->acc_int = (int32_t *)op->acc;
-      if (!op->acc)
-        return SN_ERR_INTERNAL;
-    }
-  }
-  set_memory(st);
-  for (int i = 0; i < st->n; i++) {
-    region_op_state *op = &st->ops[i];
-    bool passes =
-        op->i->op == REGION_STORE || op->i->op == REGION_REQUIRE || op->i->op == REGION_ACC;
-    if (!passes && !(op->own = reuse(st, op)) && !(op->own = cpu_take(r, lanes_bytes(st->lanes))))
+/* Calls f on all ops in the order in which they run. */
+static sn_status in_order(cpu_run *r, region_state *st,
+                          sn_status (*f)(cpu_run *r, region_state *st, int i)) {
+  for (int tail = 0; tail < st->n; tail++)
+    for (int i = st->ops[tail].tail == tail ? st->ops[tail].head : -1; i >= 0;
+         i = st->ops[i].member)
+      SN_TRY(f(r, st, i));
+  return SN_OK;
+}
+
+static sn_status note_readers(cpu_run *r, region_state *st, int i) {
+  region_op_state *op = &st->ops[i];
+  region_each_read(st, i, note_reader);
+  if (op->at)
+    each_index(st, i, spread_index);
+  if (op->i->op == REGION_REDUCE) {
+    op->acc = cpu_take(r, (size_t)st->lanes * sizeof(double));
+    op->acc_int = (int32_t *)op->acc;
+    if (!op->acc)
       return SN_ERR_INTERNAL;
-    op->lanes = op->own;
-    each_read(st, i, free_dead);
   }
   return SN_OK;
+}
+
+/* Whether an op has lanes of its own. */
+static bool is_kept(const region_op_state *op) {
+  bool passes = op->i->op == REGION_STORE || op->i->op == REGION_REQUIRE || op->i->op == REGION_ACC;
+  return !passes && (op->member < 0 || op->second >= 0);
+}
+
+static sn_status give_register(cpu_run *r, region_state *st, int i) {
+  region_op_state *op = &st->ops[i];
+  /* What a batch's rows sum up must last while points of its other rows are computed. */
+  bool lasts = op->by_row && op->i->op == REGION_REDUCE;
+  if (is_kept(op) && (lasts || !(op->own = reuse(st, op))) &&
+      !(op->own = cpu_take(r, lanes_bytes(st->lanes))))
+    return SN_ERR_INTERNAL;
+  op->lanes = op->own;
+  region_each_read(st, i, free_dead);
+  return SN_OK;
+}
+
+static sn_status set_registers(cpu_run *r, region_state *st) {
+  st->free = -1;
+  SN_TRY(in_order(r, st, note_readers));
+  set_memory(st);
+  return in_order(r, st, give_register);
 }
 
 bool region_joins(const region_state *st, int a, int b) {
@@ -345,7 +380,9 @@ sn_status region_finish(cpu_run *r, region_state *st, bool by_phase) {
   for (int i = 0; i < st->n; i++) {
     set_moves(st, &st->ops[i]);
     SN_TRY(set_kernel(r, st, &st->ops[i]));
+    st->ops[i].moves = st->ops[i].dropped ? 0 : st->ops[i].moves;
   }
+  chain_form(st);
   return set_registers(r, st);
 }
 

@@ -172,14 +172,20 @@ static sn_value alone(build_ctx *c, sn_value x) {
   return sn_reshape(c->graph, x, to);
 }
 
-/* --- overlapping windows without gaps. Let p be a position of x behind the padding before it: p = stride * q + a. The
- * windows that hold it are q - j for j = 0 … with a + stride * j < kernel. So x is seen as phases, [N, C, 1, q, a, …], and each
- * window's value comes to it as one of a few neighbours, [N, C, j…, q, 1, …]. --- */
+/* --- overlapping windows without gaps. Let p be a position of x: p = stride * q + a. The windows that hold it are those o with
+ * 0 <= p + before - stride * o < kernel: with t = q - o, those where 0 <= a + before + stride * t < kernel, which for all a
+ * together are a few t. So x is seen as phases, [N, C, 1, q, a, …], and each window's value comes to it as one of a few neighbours,
+ * [N, C, t…, q, 1, …]. --- */
 
-/* How many neighbours that are along an axis. */
-static int64_t taps(const window *w, int d) {
-  return (w->kernel.v[d] + w->stride.v[d] - 1) / w->stride.v[d];
+/* The largest and the smallest t along an axis. */
+static int64_t last_tap(const window *w, int d) {
+  return (w->kernel.v[d] - 1 - w->before.v[d]) / w->stride.v[d]; /* padding is less than a window */
 }
+static int64_t first_tap(const window *w, int d) {
+  return -((w->stride.v[d] - 1 + w->before.v[d]) / w->stride.v[d]);
+}
+/* How many neighbours that are. */
+static int64_t taps(const window *w, int d) { return last_tap(w, d) - first_tap(w, d) + 1; }
 
 static bool has_phases(build_ctx *c, const pool_rule *rule) {
   const window *w = &rule->win;
@@ -192,11 +198,11 @@ static bool has_phases(build_ctx *c, const pool_rule *rule) {
 /* q's along an axis of x. */
 static sn_dim phases_along(build_ctx *c, const window *w, int d) {
   sn_dim size = build_shape(c, c->in[0]).dim[2 + d];
-  sn_dim padded = sn_dim_add(c->graph, size, w->before.v[d] + w->stride.v[d] - 1);
-  return sn_dim_div(c->graph, padded, w->stride.v[d]);
+  sn_dim whole = sn_dim_add(c->graph, size, w->stride.v[d] - 1);
+  return sn_dim_div(c->graph, whole, w->stride.v[d]);
 }
 
-/* v [N, C, windows…] as [N, C, taps, q, 1, …]: tap j of q is window q - j, or 0. */
+/* v [N, C, windows…] as [N, C, taps, q, 1, …]: the windows q - t of q, from the largest t on; 0 where there is none. */
 static sn_value neighbours(build_ctx *c, const pool_rule *rule, sn_value v) {
   sn_graph *g = c->graph;
   const window *w = &rule->win;
@@ -206,10 +212,11 @@ static sn_value neighbours(build_ctx *c, const pool_rule *rule, sn_value v) {
     int64_t n = taps(w, d);
     kernel.v[d] = n;
     ones.v[d] = 1;
-    before.v[d] = n - 1;
-    after.v[d] = n + 1; /* at least as many as there are q's without a window of their own */
+    before.v[d] = last_tap(w, d);
+    /* at least as many as there are q's behind the last window, and taps before it */
+    after.v[d] = w->kernel.v[d] / w->stride.v[d] + 2 - first_tap(w, d);
     grid.dim[2] *= n;
-    grid.dim[grid.rank++] = sn_dim_add(g, shape.dim[2 + d], n + 1);
+    grid.dim[grid.rank++] = sn_dim_add(g, shape.dim[2 + d], before.v[d] + after.v[d] - n + 1);
   }
   v = sn_reshape(g, sn_im2col(g, v, kernel, ones, before, after, ones), grid);
   to.dim[2] = grid.dim[2];
@@ -227,14 +234,17 @@ static sn_value phases_of(build_ctx *c, const pool_rule *rule, sn_value x) {
   const window *w = &rule->win;
   sn_shape shape = build_shape(c, x), to = {3, {shape.dim[0], shape.dim[1], 1}};
   sn_ints before = {.n = shape.rank}, after = before;
+  bool whole = true;
   for (int d = 0; d < w->kernel.n; d++) {
-    before.v[2 + d] = w->before.v[d];
+    sn_dim size = sn_dim_mul(g, phases_along(c, w, d), w->stride.v[d]);
+    whole = whole && size == shape.dim[2 + d];
     after.v[2 + d] = w->stride.v[d] - 1;
     to.dim[to.rank++] = phases_along(c, w, d);
     to.dim[to.rank++] = w->stride.v[d];
   }
-  x = sn_pad(g, x, before, after, SN_PAD_CONSTANT, 0);
-  for (int d = 0; d < w->kernel.n; d++)
+  if (!whole)
+    x = sn_pad(g, x, before, after, SN_PAD_CONSTANT, 0);
+  for (int d = 0; d < w->kernel.n && !whole; d++)
     x = sn_slice(g, x, 2 + d, 0, sn_dim_mul(g, phases_along(c, w, d), w->stride.v[d]), 1);
   return sn_reshape(g, x, to);
 }
@@ -248,11 +258,12 @@ static sn_value from_phases(build_ctx *c, const pool_rule *rule, sn_value v) {
     to.dim[2 + d] = sn_dim_mul(g, phases_along(c, w, d), w->stride.v[d]);
   v = sn_reshape(g, v, to);
   for (int d = 0; d < w->kernel.n; d++)
-    v = sn_slice(g, v, 2 + d, w->before.v[d], sn_dim_add(g, x.dim[2 + d], w->before.v[d]), 1);
+    if (to.dim[2 + d] != x.dim[2 + d])
+      v = sn_slice(g, v, 2 + d, 0, x.dim[2 + d], 1);
   return v;
 }
 
-/* Whether tap j holds phase a: bool [1, 1, taps, 1, a, …]. The windows stand in im2col from the furthest on. */
+/* Whether a tap's window holds phase a: bool [1, 1, taps, 1, a, …]. */
 static sn_value tap_mask(build_ctx *c, const window *w) {
   sn_graph *g = c->graph;
   sn_shape to = {3, {1, 1, 1}};
@@ -265,10 +276,12 @@ static sn_value tap_mask(build_ctx *c, const window *w) {
     phase = tap;
     tap.dim[d] = n;
     phase.dim[w->kernel.n + d] = stride;
-    sn_value from = sn_arange(g, SN_F32, n, (double)((n - 1) * stride), (double)-stride);
+    double most = (double)(w->before.v[d] + last_tap(w, d) * stride);
+    sn_value from = sn_arange(g, SN_F32, n, most, (double)-stride);
     sn_value at = sn_add(g, sn_reshape(g, from, tap),
                          sn_reshape(g, sn_arange(g, SN_F32, stride, 0, 1), phase));
-    sn_value holds = sn_lt(g, at, sn_scalar(g, SN_F32, (double)w->kernel.v[d]));
+    sn_value holds = sn_logical_and(g, sn_ge(g, at, sn_scalar(g, SN_F32, 0)),
+                                    sn_lt(g, at, sn_scalar(g, SN_F32, (double)w->kernel.v[d])));
     all = d == 0 ? holds : sn_logical_and(g, all, holds);
     to.dim[2] *= n;
     to.dim[to.rank++] = 1;

@@ -6,7 +6,7 @@
  *             y = a, require a < k          k: constant, y: output [n]
  *   commit    s = s + 1                     s: state 1, a scalar, in place
  */
-#include "device/device.h"
+#include "device/devices.h"
 #include "support/fault.h"
 #include "support/test.h"
 
@@ -113,7 +113,7 @@ static device_run run_of(world *t) {
 }
 
 static device_plan *lowered(world *t, sn_ctx *ctx) {
-  const device *d = device_at(0);
+  const device *d = &cpu_device;
   device_plan *dp = NULL;
   build(t);
   CHECK(d->lower(d, ctx, &t->program, &(device_options){0}, &dp) == SN_OK);
@@ -121,11 +121,17 @@ static device_plan *lowered(world *t, sn_ctx *ctx) {
 }
 
 TEST(registry) {
-  const device *cpu = device_at(0);
+  const device *cpu = device_find("cpu");
+  int listed = 0, n = 0;
+  REQUIRE(cpu != NULL);
   CHECK_EQ_STR(cpu->name, "cpu");
-  CHECK(device_at(-1) == NULL && device_at(100) == NULL);
-  CHECK(device_find(NULL) == cpu && device_find("auto") == cpu);
-  CHECK(device_find("cpu") == cpu);
+  for (; device_at(n); n++) {
+    listed += device_at(n) == cpu;
+    CHECK(device_find(device_at(n)->name) == device_at(n));
+  }
+  CHECK_EQ_INT(listed, 1);
+  CHECK(device_at(-1) == NULL && device_at(n + 1) == NULL && device_at(100) == NULL);
+  CHECK(device_find(NULL) == device_at(0) && device_find("auto") == device_at(0));
   CHECK(device_find("abacus") == NULL);
 }
 
@@ -135,7 +141,7 @@ TEST(runs_all_parts) {
   world t;
   device_plan *dp = lowered(&t, ctx);
   device_run run = run_of(&t);
-  CHECK(device_at(0)->run(dp, &run) == SN_OK);
+  CHECK(cpu_device.run(dp, &run) == SN_OK);
   for (int i = 0; i < N; i++)
     CHECK(t.y[i] == 2 * t.x[i]);
   CHECK(t.s == 1);
@@ -144,12 +150,12 @@ TEST(runs_all_parts) {
   run.prepare = false;
   t.sizes[0] = 10;
   memset(t.y, 0, sizeof t.y);
-  CHECK(device_at(0)->run(dp, &run) == SN_OK);
+  CHECK(cpu_device.run(dp, &run) == SN_OK);
   CHECK(t.y[3] == 6 && t.y[9] == 18 && t.y[10] == 0 && t.s == 2);
   run.prepare = true;
-  CHECK(device_at(0)->run(dp, &run) == SN_OK);
+  CHECK(cpu_device.run(dp, &run) == SN_OK);
   CHECK(t.y[3] == 300);
-  device_at(0)->destroy(dp);
+  cpu_device.destroy(dp);
   sn_ctx_destroy(ctx);
 }
 
@@ -160,13 +166,13 @@ TEST(require_fails_before_commit) {
   device_plan *dp = lowered(&t, ctx);
   device_run run = run_of(&t);
   t.x[290] = 612;
-  CHECK(device_at(0)->run(dp, &run) == SN_ERR_INVALID);
+  CHECK(cpu_device.run(dp, &run) == SN_ERR_INVALID);
   CHECK_EQ_STR(sn_ctx_message(ctx), "a must be below k, but is 1224");
   CHECK(t.s == 0);
   t.x[290] = 0;
-  CHECK(device_at(0)->run(dp, &run) == SN_OK);
+  CHECK(cpu_device.run(dp, &run) == SN_OK);
   CHECK(t.s == 1);
-  device_at(0)->destroy(dp);
+  cpu_device.destroy(dp);
   sn_ctx_destroy(ctx);
 }
 
@@ -196,17 +202,17 @@ TEST(callbacks) {
   device_plan *dp = lowered(&t, ctx);
   device_run run = run_of(&t);
   run.before_commit = refuse, run.user = &t;
-  CHECK(device_at(0)->run(dp, &run) == SN_ERR_NUMERIC);
+  CHECK(cpu_device.run(dp, &run) == SN_ERR_NUMERIC);
   CHECK(t.s == 0);
   run.before_commit = NULL;
   sn_progress progress = {report, &t};
   run.progress = &progress, run.span = note_span, run.span_user = &t;
-  CHECK(device_at(0)->run(dp, &run) == SN_OK);
+  CHECK(cpu_device.run(dp, &run) == SN_OK);
   CHECK(t.spans == 4 && t.reports == 2);
   t.reports = 0, t.stop_at = 1, run.span = NULL;
-  CHECK(device_at(0)->run(dp, &run) == SN_ERR_CANCELLED);
+  CHECK(cpu_device.run(dp, &run) == SN_ERR_CANCELLED);
   CHECK(t.s == 1);
-  device_at(0)->destroy(dp);
+  cpu_device.destroy(dp);
   sn_ctx_destroy(ctx);
 }
 
@@ -216,7 +222,7 @@ TEST(memory_faults) {
   do {
     fault_heap_start(&heap);
     sn_ctx *ctx = fault_ctx(&heap);
-    const device *d = device_at(0);
+    const device *d = &cpu_device;
     device_plan *dp = NULL;
     world t;
     build(&t);

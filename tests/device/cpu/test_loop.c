@@ -107,6 +107,23 @@ static void check_layer_norm(matrix m) {
   finish(c, m, 1e-3);
 }
 
+/* y = x - sum(w (x - w)^2), in place: registers of points whose memory sums of rows could take. */
+static void check_distance(matrix m) {
+  region_case *c = open_rows(2);
+  sn_dim in[] = {m.by_row, m.by_column}, along[] = {0, 1};
+  uint32_t x = spread_values(c, SN_F32, m.rows * m.columns),
+           w = spread_values(c, SN_F32, m.columns), y = region_value_at(c, x);
+  at_points(c, 0);
+  reg weight = region_load(c, w, 0, 2, along);
+  reg d = region_alu(c, ALU_sub, SN_F32, region_load(c, x, 0, 2, in), weight, 0);
+  reg first = region_alu(c, ALU_mul, SN_F32, d, weight, 0);
+  reg sum = region_reduce(c, REDUCE_SUM, SN_F32, region_alu(c, ALU_mul, SN_F32, first, d, 0));
+  at_points(c, 1);
+  reg made = region_alu(c, ALU_sub, SN_F32, region_load(c, x, 0, 2, in), sum, 0);
+  region_store(c, y, made, 0, 2, in);
+  finish(c, m, 1e-4);
+}
+
 static void check_reduce(reduce_kind kind, sn_dtype dtype, matrix m) {
   region_case *c = open_rows(1);
   uint32_t x = spread_values(c, dtype, m.rows * m.columns),
@@ -139,6 +156,16 @@ TEST(softmax) {
   }
 }
 TEST(layer_norm) { EACH_MATRIX(m) check_layer_norm(m); }
+/* So many that registers of rows are computed for several at once, and what remains is not a whole batch. */
+TEST(many_rows) {
+  const matrix m = {2501, 70, 70, 1};
+  check_rms_norm(m);
+  check_softmax(m, false);
+  check_softmax(m, true);
+  check_layer_norm(m);
+  check_distance(m);
+  check_rms_norm((matrix){1100, 576, 576, 1});
+}
 TEST(reductions) {
   EACH_MATRIX(m) {
     for (reduce_kind kind = REDUCE_SUM; kind <= REDUCE_MIN; kind++) {

@@ -1,50 +1,8 @@
 /* Arithmetic on floats that gives floats. */
+#include "device/cpu/isa/alu_floats.h"
 #include "device/cpu/isa/alu_set.h"
 
-/* --- roots and whole numbers --- */
-VEC_INLINE vec root_of(vec x) {
-#if defined(ISA_avx512)
-  return _mm512_sqrt_ps(x);
-#elif defined(ISA_avx2)
-  return _mm256_sqrt_ps(x);
-#elif defined(__SSE2__)
-  return (vec)_mm_sqrt_ps((__m128)x);
-#elif defined(__aarch64__)
-  return (vec)vsqrtq_f32((float32x4_t)x);
-#else
-  for (int i = 0; i < VEC; i++)
-    x[i] = sqrtf(x[i]);
-  return x;
-#endif
-}
-
-/* To the nearest, halves to even: from 2^23 on all are whole. */
-VEC_INLINE vec round_of(vec x) {
-  vec a = vec_abs(x), whole = (a + 0x1p23f) - 0x1p23f;
-  return vec_pick(vec_less(a, vec_all(0x1p23f)), vec_sign_of(whole, x), x);
-}
-VEC_INLINE vec floor_of(vec x) {
-  vec r = round_of(x);
-  return vec_pick(vec_less(x, r), r - 1, r);
-}
-VEC_INLINE vec ceil_of(vec x) {
-  vec r = round_of(x);
-  return vec_pick(vec_less(r, x), vec_sign_of(r + 1, x), r);
-}
-VEC_INLINE vec sign_of(vec x) {
-  const vec zero = vec_all(0);
-  vec s = vec_pick(vec_less(zero, x), vec_all(1), zero);
-  s = vec_pick(vec_less(x, zero), vec_all(-1), s);
-  return vec_pick(vec_same(x, x), s, x);
-}
-VEC_INLINE vec max_of(vec p, vec q) {
-  return vec_pick(vec_same(p, p), vec_pick(vec_less(q, p), p, q), p);
-}
-VEC_INLINE vec min_of(vec p, vec q) {
-  return vec_pick(vec_same(p, p), vec_pick(vec_less(p, q), p, q), p);
-}
-
-VECTOR_1(neg, (vec)((vec_i32)p ^ vec_ints(INT32_MIN)))
+VECTOR_1(neg, neg_of(p))
 VECTOR_1(abs_value, vec_abs(p))
 VECTOR_1(sign, sign_of(p))
 VECTOR_1(recip, 1 / p)
@@ -56,7 +14,19 @@ VECTOR_1(rounds, round_of(p))
 VECTOR_2(add, p + q)
 VECTOR_2(sub, p - q)
 VECTOR_2(mul, p *q)
-VECTOR_2(divide, p / q)
+VECTOR_2_WITH(divide_lanes, vec_load(a + i), vec_load(b + i), p / q)
+VECTOR_2_WITH(divide_one_a, a0, vec_load(b + i), p / q)
+VECTOR_2_WITH(divide_any, vec_load(a + i), b0, p / q)
+KERNEL(divide_one_b) {
+  const float *b = pb;
+  const vec q = vec_all(*b), by = 1 / q;
+  if (!divides_by(*b)) {
+    divide_any(out, pa, pb, pc, x, y, n);
+    return;
+  }
+  for (int i = 0; i < n; i += VEC)
+    vec_store((float *)out + i, quotient_of(vec_load((const float *)pa + i), q, by));
+}
 VECTOR_2(larger, max_of(p, q))
 VECTOR_2(smaller, min_of(p, q))
 

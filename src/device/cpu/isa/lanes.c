@@ -18,17 +18,23 @@ static lane_alu find(alu code, sn_dtype result, sn_dtype from, unsigned ones) {
 extern const lane_kernels ISA(lane_kernels);
 const lane_kernels ISA(lane_kernels) = {
     .alu = find,
+    .in_chain = ISA(lanes_in_chain),
+    .chain = ISA(lanes_chain),
     .round = ISA(lanes_round),
     .read = ISA(lanes_read),
     .write = ISA(lanes_write),
     .stream = ISA(lanes_stream),
     .fence = ISA(lanes_fence),
+    .copy = ISA(lanes_copy),
+    .turn = ISA(lanes_turn),
     .ramp = ISA(lanes_ramp),
     .begin_numbers = ISA(lanes_begin_numbers),
     .add_index = ISA(lanes_add_index),
     .within = ISA(lanes_within),
     .gather = ISA(lanes_gather),
     .scatter = ISA(lanes_scatter),
+    .float_sums = 2 * VEC,
+    .total = ISA(lanes_total),
     .reduce = ISA(lanes_reduce),
     .reduce_wide = ISA(lanes_reduce_wide),
 };

@@ -9,6 +9,8 @@
 #include "ir/dtype.h"
 #include "step/region.h"
 
+#include <stdbool.h>
+
 /* out = f(a, b, c; x, y), lane by lane. */
 typedef void (*lane_alu)(void *out, const void *a, const void *b, const void *c, double x, double y,
                          int n);
@@ -22,9 +24,55 @@ typedef struct lane_block {
   int64_t by, row_by;
 } lane_block;
 
+/* Chains: instructions one after the other, each on what the one before left, which stays in vector registers. A step's
+ * code is CHAIN_ALU + 8 * an alu + how its other argument comes, or one of those below. */
+enum {
+  CHAIN_LANES,       /* second argument: lanes of `with` */
+  CHAIN_ONE,         /* or one number for all, *with */
+  CHAIN_LANES_FIRST, /* the same as the first argument, the second is what the chain holds */
+  CHAIN_ONE_FIRST,
+  CHAIN_SELF /* both; also what has but one */
+};
+enum {
+  CHAIN_READ,     /* the lanes of `with` */
+  CHAIN_READ_ONE, /* one number, *with */
+  CHAIN_KEEP,     /* also to lanes at `to` */
+  CHAIN_STREAM,   /* the same past the caches: aligned to LANE_ALIGN */
+  CHAIN_SUM,      /* into the partial results of one row at `to` */
+  CHAIN_MOST,
+  CHAIN_LEAST,
+  CHAIN_SUM_WIDE, /* lane i to partial result i at `to` */
+  CHAIN_PICK, /* what the chain holds where the lane of `with` (i32) is not 0, elsewhere that of `other` */
+  CHAIN_PICK_ONE, /* or one number, *other */
+  CHAIN_PICK_NOT, /* the other way round */
+  CHAIN_PICK_NOT_ONE,
+  CHAIN_ALU = 16
+};
+enum { LANE_ALIGN = 64 };
+typedef void (*lane_function)(void); /* the kernel's own */
+typedef struct lane_step {
+  lane_function run;
+  int code;
+  int ahead; /* bytes: lanes so far behind those of `with` will be read soon; 0: not known */
+  const void *with, *other;
+  void *to;
+} lane_step;
+
+/* Blocks of 32 bits: `rows` runs of n elements, from_by apart; to_by apart in what is written, or where the block is
+ * turned the elements of a run are, and those of different runs side by side. */
+typedef struct lane_move {
+  int n, rows;
+  int64_t from_by, to_by;
+  bool past; /* the caches, where that is possible */
+} lane_move;
+
 typedef struct lane_kernels {
   /* NULL: no such instruction, or not with such arguments. `from` is the dtype of argument a (of b for select). */
   lane_alu (*alu)(alu code, sn_dtype result, sn_dtype from, unsigned ones);
+  /* Whether chains have an instruction, of floats that gives floats. */
+  bool (*in_chain)(alu code);
+  /* There must be room for one step more. */
+  void (*chain)(lane_step *steps, int n_steps, int n);
   /* Brings lanes to what a dtype can hold: f16 and bf16 are rounded, u8 wraps. */
   void (*round)(sn_dtype dtype, void *lanes, int n);
 
@@ -33,6 +81,8 @@ typedef struct lane_kernels {
   /* Dense runs of f32 or i32 past the caches: for results that are larger than these. `fence` once behind the last. */
   void (*stream)(void *to, const void *lanes, const lane_block *b);
   void (*fence)(void);
+  void (*copy)(float *to, const float *from, const lane_move *m);
+  void (*turn)(float *to, const float *from, const lane_move *m);
   /* Elements numbers[i]; 0 where inside (may be NULL) is. */
   void (*gather)(sn_dtype dtype, void *lanes, const void *from, const int64_t *numbers,
                  const uint8_t *inside, int n);
@@ -45,8 +95,10 @@ typedef struct lane_kernels {
   void (*within)(uint8_t *inside, const int64_t *v, int64_t size, int n);
   void (*scatter)(sn_dtype dtype, void *to, const void *lanes, const int64_t *numbers, int n);
 
-  /* Partial results of the n lanes of one row: LANE_SUMS of them, combined at the end by `total`. f64 for floats, i32
-   * for the others. Of n lanes exactly. */
+  /* Partial results of the n lanes of one row: float_sums of them in f64 for floats, LANE_SUMS in i32 for the others, of n
+   * lanes exactly. What comes of them is combined by halves. */
+  int float_sums;
+  double (*total)(reduce_kind kind, const double *sums); /* of float_sums of them; not products */
   void (*reduce)(reduce_kind kind, bool floats, void *sums, const void *lanes, int n);
   /* Lane i to partial result i. */
   void (*reduce_wide)(reduce_kind kind, bool floats, void *acc, const void *lanes, int n);

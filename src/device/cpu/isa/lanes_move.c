@@ -41,6 +41,70 @@ static void turn_block(float *to, int64_t to_by, const float *from, int64_t from
       to[r * to_by + i] = from[i * from_by + r];
 }
 
+/* --- blocks --- */
+#if defined(ISA_avx512)
+#define STREAM(to, x) _mm512_stream_ps(to, x)
+#elif defined(ISA_avx2)
+#define STREAM(to, x) _mm256_stream_ps(to, x)
+#elif defined(__SSE2__)
+#define STREAM(to, x) _mm_stream_ps(to, (__m128)(x))
+#else
+#define STREAM(to, x) vec_store(to, x)
+#endif
+
+static void stream_run(float *to, const float *from, int n) {
+  int i = 0;
+  for (; i < n && (uintptr_t)(to + i) % sizeof(vec) != 0; i++)
+    to[i] = from[i];
+  for (; i + VEC <= n; i += VEC)
+    STREAM(to + i, vec_load(from + i));
+  for (; i < n; i++)
+    to[i] = from[i];
+}
+
+void ISA(lanes_copy)(float *to, const float *from, const lane_move *m) {
+  for (int r = 0; r < m->rows; r++, to += m->to_by, from += m->from_by)
+    if (m->past)
+      stream_run(to, from, m->n);
+    else
+      copy_run(to, from, m->n);
+}
+
+/* A square; what lies TURN_AHEAD further along the runs will be wanted soon. */
+enum { TURN_AHEAD = 64 };
+VEC_INLINE void turn_square(float *to, const float *from, const lane_move *m, bool ahead,
+                            bool past) {
+  vec x[VEC];
+  for (int k = 0; k < VEC; k++) {
+    x[k] = vec_load(from + k * m->from_by);
+    if (ahead)
+      __builtin_prefetch(from + k * m->from_by + TURN_AHEAD, 0, 2);
+  }
+  vec_turn(x);
+  for (int k = 0; k < VEC; k++)
+    if (past)
+      STREAM(to + k * m->to_by, x[k]);
+    else
+      vec_store(to + k * m->to_by, x[k]);
+}
+
+void ISA(lanes_turn)(float *to, const float *from, const lane_move *m) {
+  const int rows = m->rows / VEC * VEC, n = m->n / VEC * VEC;
+  const bool past = m->past && (uintptr_t)to % sizeof(vec) == 0 && m->to_by % VEC == 0;
+  for (int i = 0; i < n; i += VEC)
+    for (int r = 0; r < rows; r += VEC) {
+      const float *square = from + r * m->from_by + i;
+      bool ahead = i % 16 == 0 && i + TURN_AHEAD < m->n;
+      if (past)
+        turn_square(to + i * m->to_by + r, square, m, ahead, true);
+      else
+        turn_square(to + i * m->to_by + r, square, m, ahead, false);
+    }
+  for (int i = 0; i < m->n; i++)
+    for (int r = i < n ? rows : 0; r < m->rows; r++)
+      to[i * m->to_by + r] = from[r * m->from_by + i];
+}
+
 /* Windows of stride two. */
 static void read_every_second(float *to, const float *from, int n) {
   int i = 0;
@@ -86,26 +150,6 @@ static void write_32(float *to, const float *from, const lane_block *b) {
     else
       for (int i = 0; i < n; i++)
         to[i * by] = from[i];
-}
-
-#if defined(ISA_avx512)
-#define STREAM(to, x) _mm512_stream_ps(to, x)
-#elif defined(ISA_avx2)
-#define STREAM(to, x) _mm256_stream_ps(to, x)
-#elif defined(__SSE2__)
-#define STREAM(to, x) _mm_stream_ps(to, (__m128)(x))
-#else
-#define STREAM(to, x) vec_store(to, x)
-#endif
-
-static void stream_run(float *to, const float *from, int n) {
-  int i = 0;
-  for (; i < n && (uintptr_t)(to + i) % sizeof(vec) != 0; i++)
-    to[i] = from[i];
-  for (; i + VEC <= n; i += VEC)
-    STREAM(to + i, vec_load(from + i));
-  for (; i < n; i++)
-    to[i] = from[i];
 }
 
 void ISA(lanes_stream)(void *to, const void *lanes, const lane_block *b) {

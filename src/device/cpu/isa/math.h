@@ -221,9 +221,16 @@ VEC_INLINE vec_f64 vec_f64_fma(vec_f64 a, vec_f64 b, vec_f64 c) {
 }
 /* Lanes 0 … VEC_HALF-1, or those above. */
 VEC_INLINE vec_f64 vec_widen(vec x, int upper) {
+#if defined(ISA_avx512)
+  return (vec_f64)_mm512_cvtps_pd(upper ? (__m256)_mm512_extractf64x4_pd((__m512d)x, 1)
+                                        : _mm512_castps512_ps256(x));
+#elif defined(ISA_avx2)
+  return (vec_f64)_mm256_cvtps_pd(upper ? _mm256_extractf128_ps(x, 1) : _mm256_castps256_ps128(x));
+#else
   vec_half h;
   memcpy(&h, (const char *)&x + upper * (int)sizeof h, sizeof h);
   return __builtin_convertvector(h, vec_f64);
+#endif
 }
 VEC_INLINE vec vec_narrow(vec_f64 low, vec_f64 high) {
   vec_half h[2] = {__builtin_convertvector(low, vec_half), __builtin_convertvector(high, vec_half)};

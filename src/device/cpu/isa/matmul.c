@@ -26,6 +26,17 @@ VEC_INLINE void put(float *to, vec x, int n, bool add) {
     vec_store_some(to, add ? vec_load_some(to, n) + x : x, n);
 }
 
+/* sum + *x * b in all lanes. The element comes with the instruction, twice rather than once by way of a register: registers are what the
+ * processor runs out of when it looks ahead. */
+VEC_INLINE vec add_product(const float *x, vec b, vec sum) {
+#if defined(ISA_avx512)
+  __asm__("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(b), "m"(*x));
+  return sum;
+#else
+  return vec_fma(vec_all(*x), b, sum);
+#endif
+}
+
 #define ROW_FETCH(i)                                    \
   if (i < rows) {                                       \
     __builtin_prefetch(w->c + i * w->c_row, 1);         \
@@ -33,12 +44,11 @@ VEC_INLINE void put(float *to, vec x, int n, bool add) {
       __builtin_prefetch(w->c + i * w->c_row + VEC, 1); \
   }
 #define ROW_SUMS(i) vec s##i = {0}, t##i = {0};
-#define ROW_STEP(i)                \
-  if (i < rows) {                  \
-    vec x = vec_all(a[i]);         \
-    s##i = vec_fma(x, b0, s##i);   \
-    if (vecs > 1)                  \
-      t##i = vec_fma(x, b1, t##i); \
+#define ROW_STEP(i)                        \
+  if (i < rows) {                          \
+    s##i = add_product(a + i, b0, s##i);   \
+    if (vecs > 1)                          \
+      t##i = add_product(a + i, b1, t##i); \
   }
 #define ROW_STORE(i)                                                          \
   if (i < rows) {                                                             \
@@ -149,4 +159,6 @@ const matmul_kernels ISA(matmul_kernels) = {
     .pack = ISA(matmul_pack),
     .dots = ISA(matmul_dots),
     .add_rows = ISA(matmul_add_rows),
+    .in_chain = ISA(matmul_in_chain),
+    .chain = ISA(matmul_chain),
 };

@@ -36,6 +36,7 @@ typedef struct matmul_rows {
   int64_t row, n, k;
 } matmul_rows;
 
+struct lane_step;
 typedef struct matmul_kernels {
   int rows, cols; /* of a tile */
   void (*multiply)(const panel_block *w);
@@ -49,6 +50,9 @@ typedef struct matmul_kernels {
                int64_t to_apart);
   void (*add_rows)(const matmul_rows *w, const float *x, int64_t apart, int count, float *to,
                    int64_t to_apart);
+  /* Chains of cheap instructions (lanes.h), for n lanes exactly; whether a step's code is one of them. */
+  bool (*in_chain)(int code);
+  void (*chain)(const struct lane_step *steps, int n_steps, int n);
 } matmul_kernels;
 
 #endif

@@ -27,6 +27,9 @@ void ISA(matmul_dots)(const matmul_rows *w, const float *x, int64_t apart, int c
 void ISA(matmul_add_rows)(const matmul_rows *w, const float *x, int64_t apart, int count, float *to,
                           int64_t to_apart);
 
+bool ISA(matmul_in_chain)(int code);
+void ISA(matmul_chain)(const struct lane_step *steps, int n_steps, int n);
+
 extern const matmul_kernels ISA(matmul_kernels);
 
 #endif
