@@ -36,6 +36,12 @@ typedef struct sn_span {
   double begin_s, end_s;
 } sn_span;
 
+/* How matmuls and what is like them multiply floats; everything else, and all sums, are f32 or better in any case.
+ * SN_PRECISION_FAST: where the device has units for matrices of halves, an f32 product is the sum of three products of halves: about
+ * 16 bits of each factor. SN_PRECISION_HALF: one product, 8 bits (bf16) of each factor. A device without such units computes
+ * SN_PRECISION_EXACT: f32 factors. */
+typedef enum sn_precision { SN_PRECISION_EXACT, SN_PRECISION_FAST, SN_PRECISION_HALF } sn_precision;
+
 typedef struct sn_session_options {
   /* "auto" or a name that sn_device_name lists; NULL is "auto". "ref" runs the graph as it is, without compiling it:
    * the options below that are about the compiler, steps and threads then mean nothing. */
@@ -50,6 +56,7 @@ typedef struct sn_session_options {
    * its end, or with finite_output until that is known. */
   sn_progress progress;
   int threads; /* 0: as many as are good; not negative. The bits of results do not depend on it */
+  sn_precision precision;
   /* What the compiler may do. fast_math allows rewrites that are wrong for infinities, NaN and cancellation (x - x = 0,
    * x / x = 1, 0 * x = 0); without it results stay within rounding of the graph as written. The other two are for finding
    * out what is at fault. */
@@ -120,12 +127,15 @@ typedef struct sn_step {
 /* Steps in order, those of prepare first; SN_ERR_NOT_FOUND beyond the last. */
 SN_MUST_USE SN_API sn_status sn_session_step(sn_session *session, int index, sn_step *out_step);
 
-/* Devices of this build on this machine, the one that "auto" chooses first; NULL beyond the last. Constants, for any thread:
+/* Devices of this build on this machine, the one that "auto" chooses first; NULL beyond the last. To list GPUs loads their
+ * drivers. Constants, for any thread:
  *
  *   for (int i = 0; sn_device_name(i); i++)
  *     printf("%s: %s\n", sn_device_name(i), sn_device_description(i)); */
 SN_API const char *sn_device_name(int index);
 SN_API const char *sn_device_description(int index);
+/* The index of the device that a name (or NULL, "auto") means: "vulkan:0" is the first GPU, listed as "vulkan". -1: none. */
+SN_API int sn_device_find(const char *name);
 
 #ifdef __cplusplus
 }

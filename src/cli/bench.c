@@ -75,15 +75,9 @@ static int check_args(const cli_command *self, const bench_args *a) {
 
 /* What the asked-for name means: a device, or the first. */
 static void choose_device(const char *asked, bench_options *o) {
-  bool any = !asked || strcmp(asked, "auto") == 0;
-  o->device = asked;
-  o->description = "";
-  for (int i = 0; sn_device_name(i); i++)
-    if (any || strcmp(sn_device_name(i), asked) == 0) {
-      o->device = sn_device_name(i);
-      o->description = sn_device_description(i);
-      return;
-    }
+  int i = sn_device_find(asked);
+  o->device = i < 0 ? asked : sn_device_name(i);
+  o->description = i < 0 ? "" : sn_device_description(i);
 }
 
 static sn_status write_html(FILE *out, void *user) {
@@ -116,11 +110,13 @@ static sn_status show(sn_ctx *ctx, const bench_args *a, bench_report *r) {
   return write_to(ctx, a->trace, write_trace, r);
 }
 
-/* Beyond all caches; behind each workload, since what memory gives is not steady on all machines. */
+/* Beyond all caches; behind each workload, since what memory gives is not steady on all machines. They are the processor's: other
+ * devices have none here. */
 static sn_status see_peaks(sn_ctx *ctx, bench_options *o, int threads) {
   const double footprint = 1e8;
-  bench_peak *p = o->profile ? bench_peak_create(threads, footprint) : NULL;
-  if (o->profile && !p)
+  bool wanted = o->profile && strcmp(o->device, "cpu") == 0;
+  bench_peak *p = wanted ? bench_peak_create(threads, footprint) : NULL;
+  if (wanted && !p)
     return sn_ctx_fail(ctx, SN_ERR_NO_MEMORY, "out of memory");
   double flops = p ? bench_peak_flops(p) : 0, bytes = p ? bench_peak_copy(p, footprint) : 0;
   o->peak_flops = flops > o->peak_flops ? flops : o->peak_flops;
@@ -133,6 +129,7 @@ static sn_status run_in(sn_ctx *ctx, const bench_args *a) {
   bench_options o = {.threads = (int)a->session.threads,
                      .repeat = (int)a->repeat,
                      .plan_cache = a->session.plan_cache,
+                     .precision = cli_session_options(&a->session).precision,
                      .profile = a->profile,
                      .spans = a->profile || a->trace || a->html};
   bench_result results[MOST_WORKLOADS] = {0};

@@ -40,6 +40,7 @@ typedef struct bench_options {
   int threads, repeat;
   bool spans; /* time steps */
   const char *plan_cache;
+  sn_precision precision;
   bool profile; /* JSON has where the time goes */
   /* What the machine can do a second, on as many threads; 0: not measured, which only a profile asks for. */
   double peak_flops, peak_bytes;

@@ -166,6 +166,7 @@ static sn_status read_outputs(measure *m) {
 static sn_status measure_session(measure *m, int k) {
   sn_session_options o = {.device = m->options->device,
                           .threads = m->options->threads,
+                          .precision = m->options->precision,
                           .plan_cache = m->options->plan_cache};
   if (m->options->spans) {
     o.span = take_span;

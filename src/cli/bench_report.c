@@ -217,10 +217,13 @@ static void profile_form(FILE *out, const bench_options *o, const char *workload
 }
 
 void bench_profile(FILE *out, const bench_report *r) {
-  fprintf(out,
-          "\nbound: what the least time is of the time taken, at %.1f GFLOP/s and %.1f GB/s as "
-          "measured\n",
-          1e-9 * r->options->peak_flops, 1e-9 * r->options->peak_bytes);
+  if (r->options->peak_flops > 0)
+    fprintf(out,
+            "\nbound: what the least time is of the time taken, at %.1f GFLOP/s and %.1f GB/s as "
+            "measured\n",
+            1e-9 * r->options->peak_flops, 1e-9 * r->options->peak_bytes);
+  else
+    fputs("\nbound: not known for this device\n", out);
   for (int i = 0; i < r->n; i++)
     for (int k = 0; k < BENCH_FORMS; k++)
       profile_form(out, r->options, sn_workload_name(r->results[i].workload),

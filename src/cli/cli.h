@@ -44,7 +44,7 @@ void cli_print_help(const cli_command *command);
 
 /* How sessions run. */
 typedef struct cli_session {
-  const char *device, *plan_cache;
+  const char *device, *plan_cache, *precision;
   int64_t threads;
 } cli_session;
 
@@ -54,6 +54,8 @@ typedef struct cli_session {
   {"--device", "D", CLI_TEXT, offsetof(type, member.device), false, "where to run; default auto"},      \
   {"--threads", "N", CLI_INT, offsetof(type, member.threads), false,                                    \
    "threads to use; default 0: as many as are good"},                                                   \
+  {"--precision", "P", CLI_TEXT, offsetof(type, member.precision), false,                               \
+   "of matmuls: exact (default), fast or half; see sinew/session.h"},                                   \
   {"--plan-cache", "DIR", CLI_TEXT, offsetof(type, member.plan_cache), false,                           \
    "a folder where plans are kept for the next time"}
 /* clang-format on */

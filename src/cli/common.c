@@ -8,18 +8,20 @@
 
 enum { MOST_THREADS = 1024 };
 
-static bool device_known(const char *name) {
-  bool known = strcmp(name, "auto") == 0;
-  for (int i = 0; sn_device_name(i) && !known; i++)
-    known = strcmp(sn_device_name(i), name) == 0;
-  return known;
-}
-
 int cli_check_device(const cli_command *self, const char *name) {
-  if (!name || device_known(name))
+  if (!name || sn_device_find(name) >= 0)
     return CLI_OK;
   (void)cli_error(self, "--device: there is no \"%s\"; `sinew devices` lists them", name);
   return CLI_USAGE;
+}
+
+/* By name; NULL is the first. -1: none. */
+static int precision_of(const char *name) {
+  static const char *const names[] = {"exact", "fast", "half"};
+  for (int i = 0; i < 3; i++)
+    if (!name || strcmp(names[i], name) == 0)
+      return i;
+  return -1;
 }
 
 int cli_check_session(const cli_command *self, const cli_session *s) {
@@ -31,6 +33,10 @@ int cli_check_session(const cli_command *self, const cli_session *s) {
                     (long long)s->threads);
     return CLI_USAGE;
   }
+  if (precision_of(s->precision) < 0) {
+    (void)cli_error(self, "--precision: expected exact, fast or half, got \"%s\"", s->precision);
+    return CLI_USAGE;
+  }
   errno = ENOTDIR;
   if (s->plan_cache && (stat(s->plan_cache, &info) != 0 || !S_ISDIR(info.st_mode)))
     return cli_error(self, "--plan-cache: %s: %s", s->plan_cache, strerror(errno));
@@ -38,8 +44,10 @@ int cli_check_session(const cli_command *self, const cli_session *s) {
 }
 
 sn_session_options cli_session_options(const cli_session *s) {
-  return (sn_session_options){
-      .device = s->device, .threads = (int)s->threads, .plan_cache = s->plan_cache};
+  return (sn_session_options){.device = s->device,
+                              .threads = (int)s->threads,
+                              .precision = (sn_precision)precision_of(s->precision),
+                              .plan_cache = s->plan_cache};
 }
 
 int cli_check_workload(const cli_command *self, const char *name) {

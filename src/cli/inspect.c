@@ -72,7 +72,7 @@ static sn_status inspect_graph(sn_ctx *ctx, const inspect_args *a, const sn_grap
   sn_inspect_options o = {.device = a->device, .finite_output = a->train ? "loss" : NULL};
   sn_inspection *i;
   SN_TRY(sn_inspect(g, &o, &i));
-  if (a->device && strcmp(a->device, "auto") != 0 && strcmp(a->device, i->device) != 0)
+  if (sn_device_find(a->device) != sn_device_find(i->device))
     fprintf(stderr, "%s compiles nothing; shown for %s\n", a->device, i->device);
   inspect_report r = {a->workload ? a->workload : a->folder, a->train ? "training" : "inference",
                       i};

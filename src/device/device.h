@@ -19,11 +19,21 @@
 
 #include "plan/program.h"
 
+#include <sinew/session.h>
+
 typedef struct device device;
 typedef struct device_plan device_plan;
 
+/* Memory of a device that has its own: a mirror of bytes of the host. Belongs to no context; whoever uses it sees to it that
+ * only one thread does at a time. */
+typedef struct device_memory device_memory;
+
 typedef struct device_options {
   int threads; /* 0: as many as are good; never negative */
+  sn_precision precision;
+  /* Devices with memory of their own: states come as mirrors, inputs are looked at only when they are fresh, and outputs stay
+   * on the device until they are read. Otherwise every run copies from and to the host. */
+  bool resident;
 } device_options;
 
 /* One step as it ran: for profiles and traces. */
@@ -39,6 +49,9 @@ typedef struct device_run {
   const void *const *inputs;
   void *const *outputs;
   void *const *states;
+  device_memory *const *mirrors; /* resident plans: in place of the states */
+  const bool *
+      fresh; /* resident plans: inputs that changed since the last good run of this plan; others are not read */
   bool prepare; /* run the prepare steps first, and derive anew what the device keeps */
   /* Between main and commit; an error keeps the states as they are and is what run returns. May be NULL. */
   sn_status (*before_commit)(void *user);
@@ -47,6 +60,15 @@ typedef struct device_run {
   void (*span)(void *user, const device_span *span); /* NULL: not timed */
   void *span_user;
 } device_run;
+
+typedef struct device_mirrors {
+  sn_status (*create)(const device *d, sn_ctx *ctx, size_t bytes, device_memory **out) SN_MUST_USE;
+  void (*destroy)(device_memory *m);
+  bool (*is_alive)(const device_memory *m); /* the device still holds it */
+  /* All of it. */
+  sn_status (*write)(device_memory *m, sn_ctx *ctx, const void *from) SN_MUST_USE;
+  sn_status (*read)(device_memory *m, sn_ctx *ctx, void *to) SN_MUST_USE;
+} device_mirrors;
 
 struct device {
   const char *name, *description;
@@ -60,6 +82,11 @@ struct device {
    * nothing. */
   bool (*keeps)(const device_plan *dp, int state);
   int64_t (*kept_bytes)(const device_plan *dp);
+  /* Memory of its own; all NULL where the device works in the host's. Mirrors outlive plans. What a mirror holds is lost with
+   * the device: then reads fail, and so do runs with it. */
+  const device_mirrors *mirrors;
+  /* Resident plans: output `output` of the last good run, or, while before_commit is called, of the run under way. */
+  sn_status (*read_output)(device_plan *dp, int output, void *to, size_t bytes) SN_MUST_USE;
 };
 
 /* Devices of this build on this machine, the one that "auto" means first; NULL beyond the last. */

@@ -12,11 +12,13 @@ static sn_status collect(sn_store *s, const char *const *names, size_t n,
   size_t used = 0;
   for (size_t width = 4; width; width /= 2)
     for (size_t i = 0; i < n; i++) {
-      const store_entry *e = names ? store_find(s, names[i]) : s->entries[i];
+      store_entry *e = names ? store_find(s, names[i]) : s->entries[i];
       if (!e)
         return missing(s, names[i]);
-      if (sn_dtype_size(e->type.dtype) == width)
-        items[used++] = (sn_safetensors_item){e->name, e->type, e->data};
+      if (sn_dtype_size(e->type.dtype) != width)
+        continue;
+      SN_TRY(store_pull(e, s->ctx));
+      items[used++] = (sn_safetensors_item){e->name, e->type, e->data};
     }
   return SN_OK;
 }
@@ -91,7 +93,7 @@ static void accept(sn_store *s, incoming *list, size_t n) {
     void *old = e->data;
     e->data = list[i].data;
     list[i].data = old;
-    e->version++;
+    store_changed(e, NULL);
   }
 }
 

@@ -179,12 +179,13 @@ sn_status session_value_type(sn_session *s, sn_value v, const char *what, const 
   return SN_OK;
 }
 
-sn_status session_reserve_outputs(sn_session *s) {
+sn_status session_reserve_outputs(sn_session *s, bool watched) {
   for (int i = 0; i < s->n_outputs; i++) {
     session_output *o = &s->next[i];
     SN_TRY(
         session_value_type(s, s->graph->outputs[i].value, "output", o->name, &o->type, &o->size));
-    if (!session_buffer_reserve(s->ctx, &o->buffer, o->size))
+    bool wanted = !watched || i == s->finite_output;
+    if (wanted && !session_buffer_reserve(s->ctx, &o->buffer, o->size))
       return diag_within(s->ctx, SN_ERR_NO_MEMORY, "output \"%s\"", o->name);
   }
   return SN_OK;
@@ -243,6 +244,8 @@ sn_status sn_session_run(sn_session *s) {
   unlock(s);
   if (status != SN_OK)
     return status;
+  for (int i = 0; i < s->n_inputs; i++)
+    s->inputs[i].fresh = false;
   session_output *last = s->outputs;
   s->outputs = s->next;
   s->next = last;

@@ -25,6 +25,7 @@ typedef struct session_input {
   const char *name;
   session_buffer buffer; /* data NULL until written */
   size_t size;
+  bool fresh; /* written since the last good run */
 } session_input;
 
 typedef struct session_output {
@@ -44,6 +45,8 @@ typedef struct session_engine {
   void (*destroy)(sn_session *s);
   /* Step `index`, which is there: below the steps that s->stats counts. */
   sn_step (*step)(const sn_session *s, int index);
+  /* An output of the last good run; NULL: it stands in s->outputs. */
+  sn_status (*read)(sn_session *s, int output, void *data, size_t size);
 } session_engine;
 
 struct sn_session {
@@ -76,8 +79,8 @@ void session_buffer_free(sn_ctx *ctx, session_buffer *b);
  * where that fails. */
 sn_status session_value_type(sn_session *s, sn_value v, const char *what, const char *name,
                              sn_type *out_type, size_t *out_size) SN_MUST_USE;
-/* Types and room of s->next. */
-sn_status session_reserve_outputs(sn_session *s) SN_MUST_USE;
+/* Types of s->next, and room for its outputs; with `watched` only for the one to watch. */
+sn_status session_reserve_outputs(sn_session *s, bool watched) SN_MUST_USE;
 /* The store that holds a state for this session. */
 sn_store *session_home(const sn_session *s, const char *state);
 /* Fails where the output to watch, as it stands in s->next, is not finite. */

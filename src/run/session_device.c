@@ -1,5 +1,6 @@
 /* The devices that sessions run on: the reference interpreter, and those of the registry (device/device.h), which run
  * compiled programs. The first is what "auto" means; the reference comes last. */
+#include "device/devices.h"
 #include "run/session.h"
 
 static const char REF_NAME[] = "ref";
@@ -8,11 +9,8 @@ static const char REF_DESCRIPTION[] =
 
 /* The i-th of all; *out is NULL for the reference. */
 static bool device_of(int i, const device **out) {
-  int n = 0;
-  while (device_at(n))
-    n++;
-  *out = i >= 0 && i < n ? device_at(i) : NULL;
-  return i >= 0 && i <= n;
+  *out = device_at(i);
+  return *out || i == 0 || (i > 0 && device_at(i - 1));
 }
 
 const char *sn_device_name(int i) {
@@ -25,6 +23,18 @@ const char *sn_device_description(int i) {
   return !device_of(i, &d) ? NULL : d ? d->description : REF_DESCRIPTION;
 }
 
+int sn_device_find(const char *name) {
+  const device *wanted = device_find(name);
+  bool ref = name && strcmp(name, REF_NAME) == 0;
+  if (!wanted && !ref)
+    return -1;
+  for (int i = 0;; i++) {
+    const device *d;
+    if (!device_of(i, &d) || d == wanted)
+      return i;
+  }
+}
+
 static sn_status not_found(sn_ctx *ctx, const char *name) {
   char list[256] = "";
   for (int i = 0; sn_device_name(i); i++) {
@@ -33,7 +43,9 @@ static sn_status not_found(sn_ctx *ctx, const char *name) {
       break;
     strcat(strcat(strcat(list, i ? ", \"" : "\""), sn_device_name(i)), "\"");
   }
-  return diag_fail(ctx, SN_ERR_NOT_FOUND, "no device \"%s\": this build has %s", name, list);
+  if (strncmp(name, "vulkan", 6) == 0 && *vulkan_why_none())
+    return diag_fail(ctx, SN_ERR_NOT_FOUND, "no device \"%s\": %s", name, vulkan_why_none());
+  return diag_fail(ctx, SN_ERR_NOT_FOUND, "no device \"%s\": there are %s", name, list);
 }
 
 sn_status session_choose(sn_ctx *ctx, const char *name, const session_engine **out_engine,

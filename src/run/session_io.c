@@ -30,6 +30,7 @@ sn_status sn_session_write_at(sn_session *s, int input, const void *data, size_t
   if (!session_buffer_reserve(s->ctx, &in->buffer, size))
     return SN_ERR_NO_MEMORY;
   in->size = size;
+  in->fresh = true;
   if (size)
     memcpy(in->buffer.data, data, size);
   return SN_OK;
@@ -73,6 +74,8 @@ sn_status sn_session_read_at(sn_session *s, int output, void *data, size_t size)
   if (size != o->size)
     return diag_fail(s->ctx, SN_ERR_INVALID, "output \"%s\" has %zu bytes, got room for %zu",
                      o->name, o->size, size);
+  if (s->engine->read)
+    return s->engine->read(s, output, data, size);
   if (size)
     memcpy(data, o->buffer.data, size);
   return SN_OK;

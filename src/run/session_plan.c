@@ -4,6 +4,9 @@
  * the run (the addresses go to the device with each run, so one program serves whatever the stores do). `prepare` runs
  * when one of the states that it reads is not the entry, or not of the version, that it was made from.
  *
+ * On a device with memory of its own (`resident`) states are mirrors of the stores' entries, and outputs stay on the device
+ * until they are read.
+ *
  * Invariants: `prepared` is false while the prepared arena may hold something else than `seen` says. Nothing is allocated
  * by a run whose outputs are not larger than those of the runs before. */
 #include "run/session.h"
@@ -31,6 +34,15 @@ typedef struct session_plan {
   void **states;
   const node **state_of; /* of the graph */
   store_entry **entries;
+  int found[2]; /* entries of the stores when `entries` were looked up; they are only ever added */
+  store_entry **assigned; /* by assign of the graph */
+  int *
+      assigned_of; /* the program's state, where it writes it; -1: it found that it stays as it is */
+  bool resident;
+  bool *fresh;            /* by input */
+  int *leaf_of;           /* by output of the session: that of the program */
+  store_mirror **mirrors; /* by state */
+  device_memory **memory;
   seen_state *seen;
   bool *prepares; /* prepare, or what the device keeps, reads it */
   bool any_prepares;
@@ -55,8 +67,15 @@ static sn_status allocate(sn_session *s) {
   p->entries = arena_array(a, n_states, sizeof *p->entries);
   p->seen = arena_array(a, n_states, sizeof *p->seen);
   p->prepares = arena_array(a, n_states, sizeof *p->prepares);
+  p->assigned = arena_array(a, (size_t)s->n_assigns, sizeof *p->assigned);
+  p->assigned_of = arena_array(a, (size_t)s->n_assigns, sizeof *p->assigned_of);
+  p->fresh = arena_array(a, n_inputs, sizeof *p->fresh);
+  p->leaf_of = arena_array(a, (size_t)s->n_outputs, sizeof *p->leaf_of);
+  p->mirrors = arena_array(a, n_states, sizeof *p->mirrors);
+  p->memory = arena_array(a, n_states, sizeof *p->memory);
   bool all = p->sizes && p->inputs && p->input_of && p->outputs && p->output_of && p->states &&
-             p->state_of && p->entries && p->seen && p->prepares;
+             p->state_of && p->entries && p->seen && p->prepares && p->assigned && p->assigned_of &&
+             p->fresh && p->leaf_of && p->mirrors && p->memory;
   return all ? SN_OK : SN_ERR_NO_MEMORY;
 }
 
@@ -71,9 +90,11 @@ static sn_status find_leaves(sn_session *s) {
   for (int i = 0; i < prog->n_inputs; i++)
     if ((p->input_of[i] = sn_session_find_input(s, prog->inputs[i].name)) < 0)
       return no_leaf(s, "input", prog->inputs[i].name);
-  for (int i = 0; i < prog->n_outputs; i++)
+  for (int i = 0; i < prog->n_outputs; i++) {
     if ((p->output_of[i] = sn_session_find_output(s, prog->outputs[i].name)) < 0)
       return no_leaf(s, "output", prog->outputs[i].name);
+    p->leaf_of[p->output_of[i]] = i;
+  }
   for (int i = 0; i < prog->n_states; i++) {
     sn_value leaf = graph_find_named(s->graph, OP_state, prog->states[i].name);
     if (!leaf.id)
@@ -128,7 +149,8 @@ static sn_status create(sn_session *s, const sn_session_options *o) {
   compile_forget(&p->compiled);
   SN_TRY(allocate(s));
   SN_TRY(find_leaves(s));
-  device_options d = {.threads = o->threads};
+  p->resident = s->device->mirrors != NULL;
+  device_options d = {.threads = o->threads, .precision = o->precision, .resident = p->resident};
   SN_TRY(s->device->lower(s->device, s->ctx, p->compiled.program, &d, &p->lowered));
   find_prepares(s);
   count(s);
@@ -148,19 +170,61 @@ static void destroy(sn_session *s) {
 
 /* --- running --- */
 
+/* The program's state of that name, where it writes it. */
+static int find_assigned(const program *prog, const char *name) {
+  for (int i = 0; i < prog->n_states; i++)
+    if (prog->states[i].assigned && strcmp(prog->states[i].name, name) == 0)
+      return i;
+  return -1;
+}
+
+/* Entries by name, and again when the stores have got more. */
+static sn_status find_entries(sn_session *s) {
+  session_plan *p = s->plan;
+  const program *prog = p->compiled.program;
+  const sn_graph *g = s->graph;
+  int now[2] = {s->store ? s->store->n + 1 : 1, s->local ? s->local->n + 1 : 1};
+  if (memcmp(now, p->found, sizeof now) == 0)
+    return SN_OK;
+  for (int i = 0; i < prog->n_states; i++) {
+    sn_store *home = session_home(s, prog->states[i].name);
+    SN_TRY(store_entry_of(home, s->ctx, g, p->state_of[i], &p->entries[i]));
+  }
+  for (int i = 0; i < s->n_assigns; i++) {
+    const char *name = graph_leaf_name(g, graph_node(g, g->assigns[i].state));
+    p->assigned[i] = store_find(session_home(s, name), name);
+    p->assigned_of[i] = find_assigned(prog, name);
+  }
+  memcpy(p->found, now, sizeof now);
+  return SN_OK;
+}
+
+static sn_status bind_states(sn_session *s) {
+  session_plan *p = s->plan;
+  SN_TRY(find_entries(s));
+  for (int i = 0; i < p->compiled.program->n_states; i++) {
+    store_entry *e = p->entries[i];
+    if (!p->resident) {
+      SN_TRY(store_pull(e, s->ctx));
+      p->states[i] = e->data;
+      continue;
+    }
+    SN_TRY(store_push(e, s->ctx, s->device, &p->mirrors[i]));
+    p->memory[i] = p->mirrors[i]->memory;
+  }
+  return SN_OK;
+}
+
 static sn_status bind_leaves(sn_session *s) {
   session_plan *p = s->plan;
   const program *prog = p->compiled.program;
-  for (int i = 0; i < prog->n_inputs; i++)
+  for (int i = 0; i < prog->n_inputs; i++) {
     p->inputs[i] = s->inputs[p->input_of[i]].buffer.data;
+    p->fresh[i] = s->inputs[p->input_of[i]].fresh;
+  }
   for (int i = 0; i < prog->n_outputs; i++)
     p->outputs[i] = s->next[p->output_of[i]].buffer.data;
-  for (int i = 0; i < prog->n_states; i++) {
-    sn_store *home = session_home(s, prog->states[i].name);
-    SN_TRY(store_entry_of(home, s->ctx, s->graph, p->state_of[i], &p->entries[i]));
-    p->states[i] = p->entries[i]->data;
-  }
-  return SN_OK;
+  return bind_states(s);
 }
 
 static bool is_stale(const session_plan *p) {
@@ -181,7 +245,18 @@ static void remember(session_plan *p) {
   p->prepared = true;
 }
 
-static sn_status before_commit(void *user) { return session_check_finite(user); }
+static sn_status read_output(sn_session *s, int output, void *data, size_t size) {
+  const session_plan *p = s->plan;
+  return s->device->read_output(p->lowered, p->leaf_of[output], data, size);
+}
+
+static sn_status before_commit(void *user) {
+  sn_session *s = user;
+  session_output *o = &s->next[s->finite_output];
+  if (s->plan->resident)
+    SN_TRY(read_output(s, s->finite_output, o->buffer.data, o->size));
+  return session_check_finite(s);
+}
 
 static void pass_span(void *user, const device_span *span) {
   const session_plan *p = user;
@@ -190,12 +265,14 @@ static void pass_span(void *user, const device_span *span) {
 
 /* Every state that the graph assigns, also one that the plan found to stay as it is. */
 static void count_versions(sn_session *s) {
-  const sn_graph *g = s->graph;
-  for (int i = 0; i < g->n_assigns; i++) {
-    const char *name = graph_leaf_name(g, graph_node(g, g->assigns[i].state));
-    store_entry *e = store_find(session_home(s, name), name);
-    if (e)
-      e->version++;
+  session_plan *p = s->plan;
+  for (int i = 0; i < s->n_assigns; i++) {
+    store_entry *e = p->assigned[i];
+    int state = p->assigned_of[i];
+    if (e && state < 0)
+      store_kept(e);
+    else if (e)
+      store_changed(e, p->resident ? p->mirrors[state] : NULL);
   }
 }
 
@@ -205,8 +282,10 @@ static sn_status run_device(sn_session *s, bool prepare) {
                   .inputs = p->inputs,
                   .outputs = p->outputs,
                   .states = p->states,
+                  .mirrors = p->memory,
+                  .fresh = p->fresh,
                   .prepare = prepare,
-                  .before_commit = before_commit,
+                  .before_commit = s->finite_output < 0 ? NULL : before_commit,
                   .user = s,
                   .progress = s->progress.report ? &s->progress : NULL,
                   .span = p->span ? pass_span : NULL,
@@ -217,7 +296,7 @@ static sn_status run_device(sn_session *s, bool prepare) {
 static sn_status run(sn_session *s) {
   session_plan *p = s->plan;
   SN_TRY(program_bind(p->compiled.program, s->ctx, s->bindings, p->sizes));
-  SN_TRY(session_reserve_outputs(s));
+  SN_TRY(session_reserve_outputs(s, p->resident));
   SN_TRY(bind_leaves(s));
   bool prepare = p->any_prepares && is_stale(p);
   p->prepared = p->prepared && !prepare;
@@ -250,4 +329,12 @@ static sn_step view_step(const sn_session *s, int index) {
   return session_step_view(s->plan->compiled.program, index);
 }
 
-const session_engine session_by_plan = {create, run, destroy, view_step};
+static sn_status read(sn_session *s, int output, void *data, size_t size) {
+  if (s->plan->resident)
+    return read_output(s, output, data, size);
+  if (size)
+    memcpy(data, s->outputs[output].buffer.data, size);
+  return SN_OK;
+}
+
+const session_engine session_by_plan = {create, run, destroy, view_step, read};

@@ -40,6 +40,7 @@ static sn_status bind_leaves(sn_session *s, ref_machine *m) {
     if (n->op != OP_state)
       continue;
     SN_TRY(store_entry_of(session_home(s, graph_leaf_name(g, n)), s->ctx, g, n, &e));
+    SN_TRY(store_pull(e, s->ctx));
     load_tensor(t, e->data);
   }
   return SN_OK;
@@ -52,14 +53,14 @@ static void commit(sn_session *s, const ref_machine *m) {
     const char *name = graph_leaf_name(g, graph_node(g, g->assigns[i].state));
     store_entry *e = store_find(session_home(s, name), name);
     store_tensor(&m->tensors[g->assigns[i].value.id], e->data);
-    e->version++;
+    store_changed(e, NULL);
   }
 }
 
 static sn_status execute(sn_session *s, ref_machine *m) {
   SN_TRY(bind_leaves(s, m));
   SN_TRY(ref_execute(m, &s->progress));
-  SN_TRY(session_reserve_outputs(s));
+  SN_TRY(session_reserve_outputs(s, false));
   for (int i = 0; i < s->n_outputs; i++)
     store_tensor(&m->tensors[s->graph->outputs[i].value.id], s->next[i].buffer.data);
   SN_TRY(session_check_finite(s));
@@ -75,4 +76,4 @@ static sn_status run(sn_session *s) {
   return status;
 }
 
-const session_engine session_by_ref = {create, run, destroy, NULL};
+const session_engine session_by_ref = {create, run, destroy, NULL, NULL};

@@ -27,6 +27,7 @@ sn_status sn_store_create(sn_ctx *ctx, sn_store **out_store) {
 static void free_entry(sn_ctx *ctx, store_entry *e) {
   if (!e)
     return;
+  store_drop_mirrors(e);
   mem_free(ctx, e->data, e->size);
   mem_free_str(ctx, e->name);
   mem_free(ctx, e, sizeof *e);
@@ -111,7 +112,7 @@ sn_status store_add(sn_store *s, const char *name, sn_type type) {
   sn_status status = size_of(s->ctx, name, type, &e->count, &e->size);
   if (status == SN_OK) {
     e->type = type;
-    e->version = 1;
+    e->version = e->held = 1;
     e->name = mem_strdup(s->ctx, name);
     e->data = mem_alloc(s->ctx, e->size);
     status = e->name && e->data ? SN_OK : SN_ERR_NO_MEMORY;
@@ -261,6 +262,8 @@ sn_status sn_store_read(sn_store *s, const char *name, void *data, size_t size) 
   store_entry *e;
   store_lock(s);
   sn_status status = require_size(s, name, size, &e);
+  if (status == SN_OK)
+    status = store_pull(e, s->ctx);
   if (status == SN_OK && size)
     memcpy(data, e->data, size);
   store_unlock(s);
@@ -274,7 +277,7 @@ sn_status sn_store_write(sn_store *s, const char *name, const void *data, size_t
   if (status == SN_OK && size)
     memcpy(e->data, data, size);
   if (status == SN_OK)
-    e->version++;
+    store_changed(e, NULL);
   store_unlock(s);
   return status;
 }

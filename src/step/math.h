@@ -26,6 +26,8 @@
 #ifndef SINEW_STEP_MATH_H
 #define SINEW_STEP_MATH_H
 
+#include <stdint.h>
+
 #define MATH_LOG2E          0x1.715476p+0f
 #define MATH_LN2            0x1.62e430p-1f
 #define MATH_LN2_HI         0x1.63p-1f /* short, so that its products with whole numbers are exact */
@@ -59,6 +61,19 @@ static const float math_erf_far[] = {0x1.5711c6p-13f, -0x1.21245ep+0f, -0x1.4454
 static const float math_sin[] = {-0x1.555546p-3f, 0x1.110756p-7f, -0x1.994b44p-13f};
 static const float math_cos[] = {0x1.555556p-5f, -0x1.6c16b8p-10f, 0x1.a01118p-16f,
                                  -0x1.242914p-22f};
+
+/* The first bits of 2/pi, for angles of any size in whole numbers (devices without f64). */
+static const uint32_t math_two_over_pi[] = {0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0,
+                                            0xdb629599, 0x3c439041, 0xfe5163ab};
+/* atan x = x + x^3 ATAN(x^2), |x| <= tan(pi/8); error 2^-28 */
+#define MATH_TAN_EIGHTH 0x1.a8279ap-2f
+static const float math_atan[] = {-0x1.55554ap-2f, 0x1.999196p-3f, -0x1.23b522p-3f, 0x1.b1ec30p-4f,
+                                  -0x1.f1ed8ep-5f};
+/* log2 m = s (LOG2_HI + LOG2_LO) + s^3 TAIL(s^2), s as for pow: in two floats where there is no f64; error 2^-32 */
+#define MATH_LOG2_HI 0x1.715476p+1f
+#define MATH_LOG2_LO 0x1.4ae0c0p-25f
+static const float math_log2_tail[] = {0x1.ec709ep-1f, 0x1.277768p-1f, 0x1.a595d0p-2f,
+                                       0x1.5c6cf8p-2f};
 
 static const double math_log2[] = {0x1.71547652b8250p+1, 0x1.ec709dc53e07bp-1,
                                    0x1.2776c291793bbp-1, 0x1.a61a30221541dp-2,

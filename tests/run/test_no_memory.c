@@ -247,5 +247,6 @@ static void sweep(int device) {
 
 TEST_WALK(every_allocation_fails_once) {
   for (int i = 0; sn_device_name(i); i++)
-    sweep(i);
+    if (strncmp(sn_device_name(i), "vulkan", 6) != 0) /* tests/device/vulkan/test_device.c does */
+      sweep(i);
 }

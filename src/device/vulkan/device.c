@@ -1,0 +1,194 @@
+/* The Vulkan device: lowers programs for a GPU. There is one device of the registry for each GPU of the machine. See plan.h.
+ *
+ * Lowering emits every step as shaders and launches (emit.h), makes pipelines of the shaders, takes memory, lays out the
+ * parameter blocks and records the commands; a run then fills in what changed and submits (run.c). */
+#include "device/vulkan/device.h"
+
+#include "device/devices.h"
+#include "device/vulkan/emit.h"
+#include "device/vulkan/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+/* --- lowering --- */
+
+/* Whether an index or a number of points may not fit into 31 bits. */
+static bool needs_wide(const emit_env *env) {
+  const program *p = env->program;
+  for (uint32_t v = 1; v < p->n_values; v++)
+    if (p->values[v].bytes / (int64_t)sn_dtype_size(p->values[v].type.dtype) > INT32_MAX)
+      return true;
+  for (int i = 0; i < program_steps(p); i++)
+    for (int k = 0; k < p->steps[i].n_parts; k++) {
+      const loop_part *l = &p->steps[i].parts[k].u.loop;
+      bool loop = p->steps[i].kind == STEP_POINTWISE || p->steps[i].kind == STEP_ROW;
+      if (loop && sizes_most(env, l->n_axes, l->extent) > INT32_MAX)
+        return true;
+    }
+  return false;
+}
+
+/* Launches of all steps, and how much scratch memory those between two barriers need together. */
+static sn_status emit_steps(device_plan *dp, emit_env *env) {
+  const program *p = dp->program;
+  int n = program_steps(p), room = 0;
+  step_launches *made = arena_array(&dp->memory, (size_t)n, sizeof *made);
+  dp->steps = arena_array(&dp->memory, (size_t)n, sizeof *dp->steps);
+  if (!made || !dp->steps)
+    return SN_ERR_NO_MEMORY;
+  int64_t scratch = 0, most = 0;
+  for (int i = 0; i < n; i++) {
+    SN_TRY(emit_step(env, &p->steps[i], &made[i]));
+    bool begins = i == 0 || i == p->n_prepare || i == p->n_prepare + p->n_main;
+    scratch = begins || p->steps[i].barrier ? 0 : scratch;
+    dp->steps[i] = (lowered_step){room, made[i].n, scratch};
+    scratch += (made[i].scratch_bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+    most = max_i64(most, scratch);
+    room += made[i].n;
+  }
+  dp->scratch = (plan_room){.what = "scratch memory", .bytes = most};
+  dp->launches = arena_array(&dp->memory, (size_t)room, sizeof *dp->launches);
+  if (!dp->launches)
+    return SN_ERR_NO_MEMORY;
+  for (int i = 0; i < n; i++)
+    for (int k = 0; k < made[i].n; k++)
+      dp->launches[dp->n_launches++].of = &made[i].launches[k];
+  return SN_OK;
+}
+
+static sn_status make_pipelines(device_plan *dp, const emit_env *env) {
+  int n = env->shaders->n;
+  dp->pipelines = arena_array(&dp->memory, (size_t)n, sizeof(gpu_pipeline *));
+  if (!dp->pipelines)
+    return SN_ERR_NO_MEMORY;
+  SN_TRY(gpu_pipelines_get(dp->gpu, dp->ctx, n, env->shaders->at, dp->pipelines));
+  dp->n_pipelines = n;
+  for (int i = 0; i < dp->n_launches; i++)
+    for (int k = 0; k < n; k++)
+      if (env->shaders->at[k] == dp->launches[i].of->code)
+        dp->launches[i].pipeline = gpu_pipeline_handle(dp->pipelines[k]);
+  return SN_OK;
+}
+
+static sn_status lower_into(device_plan *dp) {
+  struct shader_table shaders = {0};
+  emit_env env = {.ctx = dp->ctx,
+                  .memory = &dp->memory,
+                  .program = dp->program,
+                  .target = &dp->gpu->target,
+                  .precision = dp->precision,
+                  .shaders = &shaders};
+  env.wide = needs_wide(&env);
+  SN_TRY(emit_steps(dp, &env));
+  SN_TRY(make_pipelines(dp, &env));
+  SN_TRY(vk_plan_place(dp));
+  SN_TRY(plan_params_create(dp));
+  return plan_commands_create(dp);
+}
+
+static void destroy(device_plan *dp) {
+  if (!dp)
+    return;
+  sn_ctx *ctx = dp->ctx;
+  if (dp->gpu) {
+    if (atomic_load(&dp->gpu->lost)) /* something may still run */
+      dp->gpu->vk.DeviceWaitIdle(dp->gpu->device);
+    plan_commands_destroy(dp);
+    plan_params_destroy(dp);
+    plan_unplace(dp);
+    gpu_pipelines_put(dp->gpu, dp->n_pipelines, dp->pipelines);
+    gpu_put(dp->gpu);
+  }
+  arena_clear(&dp->memory);
+  mem_free(ctx, dp, sizeof *dp);
+}
+
+static sn_status lower(const device *d, sn_ctx *ctx, const program *p,
+                       const device_options *options, device_plan **out) {
+  *out = NULL;
+  device_plan *dp = mem_alloc(ctx, sizeof *dp);
+  if (!dp)
+    return SN_ERR_NO_MEMORY;
+  dp->ctx = ctx;
+  dp->program = p;
+  dp->resident = options->resident;
+  dp->precision = options->precision;
+  arena_init(&dp->memory, ctx);
+  sn_status status = gpu_get(ctx, vulkan_index(d), &dp->gpu);
+  if (status == SN_OK)
+    status = lower_into(dp);
+  if (status != SN_OK) {
+    destroy(dp);
+    return status;
+  }
+  *out = dp;
+  return SN_OK;
+}
+
+/* --- the devices --- */
+
+static struct {
+  pthread_once_t once;
+  device list[GPU_MOST];
+  int n;
+} devices = {.once = PTHREAD_ONCE_INIT};
+
+static void fill_devices(void) {
+  for (devices.n = 0; devices.n < gpu_count(); devices.n++)
+    devices.list[devices.n] = (device){.name = gpu_at(devices.n)->name,
+                                       .description = gpu_at(devices.n)->description,
+                                       .lower = lower,
+                                       .run = plan_run,
+                                       .destroy = destroy,
+                                       .mirrors = &vulkan_mirrors,
+                                       .read_output = plan_read_output};
+}
+
+const device *vulkan_device_at(int index) {
+  pthread_once(&devices.once, fill_devices);
+  return index >= 0 && index < devices.n ? &devices.list[index] : NULL;
+}
+
+int vulkan_index(const device *d) { return (int)(d - devices.list); }
+
+const device *vulkan_device_find(const char *name) {
+  char *end = NULL;
+  if (strncmp(name, "vulkan", 6) != 0)
+    return NULL;
+  if (!name[6])
+    return vulkan_device_at(0);
+  long index = name[6] == ':' && name[7] >= '0' && name[7] <= '9' ? strtol(name + 7, &end, 10) : -1;
+  return end && !*end && index < GPU_MOST ? vulkan_device_at((int)index) : NULL;
+}
+
+const char *vulkan_why_none(void) { return gpu_why_none(); }
+
+/* Files that are there where a GPU has a driver in the kernel; a Mac always has one. */
+static bool has_hardware(void) {
+#ifdef __APPLE__
+  return true;
+#else
+  static const char *const files[] = {"/dev/nvidiactl", "/dev/dri", "/dev/dxg", "/dev/mali0",
+                                      "/dev/kgsl-3d0"};
+  struct stat info;
+  for (size_t i = 0; i < COUNT_OF(files); i++)
+    if (stat(files[i], &info) == 0)
+      return true;
+  return false;
+#endif
+}
+
+/* A GPU that fails is not chosen, and its description says so. */
+const device *vulkan_device_proved(void) {
+  static char failed[500];
+  const device *d = has_hardware() ? vulkan_device_at(0) : NULL;
+  if (!d || gpu_is_software(gpu_at(0)))
+    return NULL;
+  if (vulkan_self_test(d))
+    return d;
+  snprintf(failed, sizeof failed, "%.400s; failed its self-test", d->description);
+  devices.list[0].description = failed;
+  return NULL;
+}

@@ -1,0 +1,123 @@
+/* Steps as launches: kernels of the parts, equal ones joined. See emit.h. */
+#include "device/vulkan/emit.h"
+
+static sn_status (*const archetypes[STEP_ARCHETYPES])(emitter *e, const part *p) = {
+    [STEP_POINTWISE] = emit_loop,
+    [STEP_ROW] = emit_loop,
+    [STEP_MATMUL] = emit_matmul,
+    [STEP_ATTENTION] = emit_attention,
+    [STEP_ATTENTION_GRAD] = emit_attention_grad,
+    [STEP_SCATTER] = emit_scatter,
+    [STEP_SCAN] = emit_scan,
+    [STEP_SORT] = emit_sort,
+    [STEP_SAMPLE] = emit_sample,
+    [STEP_PERMUTE] = emit_permute};
+
+kernel *emit_open(emitter *e, int threads) {
+  return e->k = kernel_open(&e->env, threads, e->step->n_parts > 1);
+}
+
+sn_status emit_launch_when(emitter *e, bool after, const amount *of, int64_t least, int64_t most) {
+  struct made_kernel made = {.part = e->part, .level = e->level, .after = after};
+  kernel *k = e->k;
+  e->k = NULL;
+  e->level++;
+  SN_TRY(kernel_close(k, &made.made));
+  launch_part *p = &made.made.part;
+  if (of) {
+    p->when = *of;
+    p->least = least;
+    p->most = most;
+    p->when.dims = arena_copy(e->env.memory, of->dims, (size_t)of->n * sizeof *of->dims);
+    if (!p->when.dims)
+      return SN_ERR_NO_MEMORY;
+  }
+  if (e->n_made == e->room_made) {
+    int room = e->room_made ? 2 * e->room_made : 16;
+    struct made_kernel *more = arena_array(e->env.memory, (size_t)room, sizeof *more);
+    if (!more)
+      return SN_ERR_NO_MEMORY;
+    if (e->n_made)
+      memcpy(more, e->made, (size_t)e->n_made * sizeof *more);
+    e->made = more;
+    e->room_made = room;
+  }
+  e->made[e->n_made++] = made;
+  return SN_OK;
+}
+
+sn_status emit_launch(emitter *e, bool after) { return emit_launch_when(e, after, NULL, 0, 0); }
+
+/* --- joining --- */
+
+static int block_words(int n_parts, int n_slots) {
+  return BLOCK_HEADER + block_even(n_parts) + n_parts * block_even(n_slots);
+}
+
+/* Of the kernels from index `first` on, those of its level and shader that are not taken: as many as one launch holds. */
+static sn_status join(emitter *e, int first, launch *out) {
+  const struct made_kernel *m = &e->made[first];
+  int n = 0, most = e->env.target->block_bytes / 8, slots = m->made.part.n_slots;
+  launch_part *parts = arena_array(e->env.memory, (size_t)(e->n_made - first), sizeof *parts);
+  if (!parts)
+    return SN_ERR_NO_MEMORY;
+  for (int i = first; i < e->n_made; i++) {
+    struct made_kernel *other = &e->made[i];
+    if (other->taken || other->level != m->level || other->made.code != m->made.code)
+      continue;
+    if (n > 0 && (!m->made.code->merged || n == LAUNCH_PARTS || block_words(n + 1, slots) > most))
+      break;
+    other->taken = true;
+    parts[n++] = other->made.part;
+  }
+  *out = (launch){.code = m->made.code, .n_parts = n, .parts = parts};
+  return block_words(n, slots) <= most
+             ? SN_OK
+             : diag_fail(e->env.ctx, SN_ERR_UNSUPPORTED,
+                         "vulkan: a step has more sizes and values than its parameter block holds");
+}
+
+/* Level by level; one wait for a level is enough. */
+static sn_status join_all(emitter *e, step_launches *out) {
+  launch *all = arena_array(e->env.memory, (size_t)e->n_made, sizeof *all);
+  if (!all)
+    return SN_ERR_NO_MEMORY;
+  out->launches = all;
+  for (int level = 0, left = e->n_made; left > 0; level++) {
+    bool after = false, first = true;
+    for (int i = 0; i < e->n_made; i++)
+      after = after || (e->made[i].level == level && e->made[i].after);
+    for (int i = 0; i < e->n_made; i++) {
+      if (e->made[i].taken || e->made[i].level != level)
+        continue;
+      SN_TRY(join(e, i, &all[out->n]));
+      all[out->n].after = after && first;
+      first = false;
+      left -= all[out->n++].n_parts;
+    }
+  }
+  return SN_OK;
+}
+
+sn_status emit_step(const emit_env *env, const step *s, step_launches *out) {
+  emitter *e = mem_alloc(env->ctx, sizeof *e);
+  *out = (step_launches){0};
+  if (!e)
+    return SN_ERR_NO_MEMORY;
+  e->env = *env;
+  e->env.scratch = 0;
+  e->step = s;
+  e->reg = e->regs[0];
+  sn_status status = SN_OK;
+  for (e->part = 0; e->part < s->n_parts && status == SN_OK; e->part++) {
+    e->level = 0;
+    status = archetypes[s->kind](e, &s->parts[e->part]);
+  }
+  if (status == SN_OK)
+    status = join_all(e, out);
+  else
+    status = diag_within(env->ctx, status, "step \"%s\"", s->name ? s->name : "");
+  out->scratch_bytes = e->env.scratch;
+  mem_free(env->ctx, e, sizeof *e);
+  return status;
+}

@@ -1,0 +1,113 @@
+/* Steps as launches. Each archetype has one function, which looks at one part and leaves the launches that compute it:
+ *
+ *   sn_status emit_scan(emitter *e, const part *p);
+ *
+ * It opens kernels (kernel.h), writes them, and closes them with emit_launch. Launches of the parts of a step whose kernels are equal
+ * become one launch.
+ *
+ * Regions (emit_region) are emitted inline at a point whose coordinates the caller has set: e->axis by axis of the region's index
+ * space, e->acc by accumulator.
+ */
+#ifndef SINEW_DEVICE_VULKAN_EMIT_H
+#define SINEW_DEVICE_VULKAN_EMIT_H
+
+#include "device/vulkan/kernel.h"
+#include "ir/dtype.h"
+#include "step/step.h"
+
+enum { EMIT_ACCS = 8, EMIT_UNROLL = 4 /* points that a thread has at once, at most */ };
+
+typedef struct emitter {
+  emit_env env;
+  const step *step;
+  kernel *k;             /* the one that is being written */
+  val axis[REGION_AXES]; /* coordinates of the point; 0: not known here */
+  val acc[EMIT_ACCS];
+  val *reg; /* registers of the point at hand: one of these */
+  val regs[EMIT_UNROLL][REGION_MAX];
+  const instr *code; /* of the region that is being emitted */
+  int part, level;   /* of the step; how many kernels the part has had */
+  struct made_kernel {
+    kernel_made made;
+    int part, level;
+    bool after, taken;
+  } * made;
+  int n_made, room_made;
+} emitter;
+
+/* All launches of a step, in `memory`. `shaders` is kept over the steps of a program. */
+sn_status emit_step(const emit_env *env, const step *s, step_launches *out) SN_MUST_USE;
+
+/* --- for archetypes --- */
+/* A kernel for the part at hand; its number of parts decides whether it is merged. NULL: no memory. */
+kernel *emit_open(emitter *e, int threads);
+/* Closes e->k and adds its launch; `after`: it needs what the launches before it have made. The n-th kernels of the parts
+ * run together, before all n+1st. */
+sn_status emit_launch(emitter *e, bool after) SN_MUST_USE;
+/* The same, run only where least <= of <= most. */
+sn_status emit_launch_when(emitter *e, bool after, const amount *of, int64_t least,
+                           int64_t most) SN_MUST_USE;
+
+sn_status emit_loop(emitter *e, const part *p) SN_MUST_USE; /* pointwise and row */
+sn_status emit_rows(emitter *e, const loop_part *p) SN_MUST_USE;
+sn_status emit_matmul(emitter *e, const part *p) SN_MUST_USE;
+sn_status emit_attention(emitter *e, const part *p) SN_MUST_USE;
+sn_status emit_attention_grad(emitter *e, const part *p) SN_MUST_USE;
+sn_status emit_scatter(emitter *e, const part *p) SN_MUST_USE;
+sn_status emit_scan(emitter *e, const part *p) SN_MUST_USE;
+sn_status emit_sort(emitter *e, const part *p) SN_MUST_USE;
+sn_status emit_sample(emitter *e, const part *p) SN_MUST_USE;
+sn_status emit_permute(emitter *e, const part *p) SN_MUST_USE;
+
+/* --- regions (emit_region.c, emit_index.c) --- */
+/* All of a region; the register of its last instruction. */
+val emit_region(emitter *e, const region *r);
+val emit_instr(emitter *e, const instr *i);
+val emit_linear(emitter *e, sn_dim base, int n_terms, const term *terms);
+val emit_inside(emitter *e, const access *at);
+/* Coordinates of axes first … first + n from a number that counts their points. */
+void emit_coordinates(emitter *e, val flat, int first, int n, const sn_dim *extents);
+val emit_load(emitter *e, const instr *i);
+void emit_store(emitter *e, const instr *i);
+/* Element `i` of a value as a lane, and a lane to it; any dtype. */
+val emit_load_lane(emitter *e, sn_dtype dtype, val address, val i);
+void emit_store_lane(emitter *e, sn_dtype dtype, val address, val i, val lane);
+/* The element of an operand of a core at coordinates (indices), by its strides. */
+val emit_strided(emitter *e, const strided *s, const val *at);
+
+/* --- arithmetic (emit_alu.c, emit_math.c) --- */
+spirv_id emit_lane_type(emitter *e, sn_dtype dtype); /* f32, bool or i32 */
+val emit_number(emitter *e, sn_dtype dtype, double x);
+val emit_cast(emitter *e, val a, sn_dtype from, sn_dtype to);
+/* A lane rounded to f16, bf16, or wrapped to u8, where that is its dtype. */
+val emit_rounded(emitter *e, val a, sn_dtype dtype);
+val emit_alu(emitter *e, const instr *i);
+/* Functions of one float by the polynomials of step/math.h: ALU_exp, ALU_log, ALU_tanh, … */
+val emit_float1(emitter *e, alu code, val a);
+/* Of two: ALU_max and ALU_min (NaN wins), ALU_pow, … */
+val emit_float2(emitter *e, alu code, val a, val b);
+/* One of the two normal numbers of two random words: the second where the bool says so. */
+val emit_gauss(emitter *e, val a, val b, val second);
+val emit_combined(emitter *e, reduce_kind kind, sn_dtype dtype, val a, val b);
+val emit_neutral(emitter *e, reduce_kind kind, sn_dtype dtype);
+/* --- reductions over threads (emit_reduce.c) --- */
+/* How a workgroup's threads are dealt out to rows: `lanes` of them to each of `rows` rows, both powers of two. Neighbouring threads are
+ * lanes of one row, or, by columns, rows next to each other. */
+typedef struct row_threads {
+  int lanes, rows;
+  bool columns;
+  val lane, row; /* of this thread; indices */
+  val shared;    /* u32 [threads], made when needed */
+} row_threads;
+row_threads emit_row_threads(emitter *e, int lanes, bool columns);
+/* All lanes' values of a row made one; every lane gets it. All threads of the workgroup must get here. */
+val emit_reduce_lanes(emitter *e, row_threads *t, reduce_kind kind, sn_dtype dtype, val mine);
+/* Threads of a workgroup that suit the device: 256, or 64 on one without many units. */
+int emit_threads(const emitter *e);
+/* The f32 of an f16's bits (u32), and back, to nearest even. */
+val emit_f16_widen(emitter *e, val bits);
+val emit_f16_narrow(emitter *e, val x);
+/* Word `index` (index type, or u64) of random stream `stream` under key[0], key[1] and counter key[2] (i32 or u32): u32. */
+val emit_random(emitter *e, const val key[3], uint32_t stream, val index);
+
+#endif

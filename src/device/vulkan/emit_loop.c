@@ -1,0 +1,73 @@
+/* Loop parts, and those without rows: points. See emit.h; emit_rows.c has the rest. */
+#include "device/vulkan/emit.h"
+
+static bool has_requirement(const region *r) {
+  for (int i = 0; i < r->n; i++)
+    if (r->code[i].op == REGION_REQUIRE)
+      return true;
+  return false;
+}
+
+/* Several points a thread, so that its loads overlap; where there are enough of them, and few registers a point. */
+static int points_of_thread(const emitter *e, const loop_part *p, int threads) {
+  int64_t points = sizes_most(&e->env, p->n_axes, p->extent);
+  bool many = points / ((int64_t)threads * EMIT_UNROLL * 2) >= e->env.target->units;
+  return many && p->code.n <= 40 && !has_requirement(&p->code) ? EMIT_UNROLL : 1;
+}
+
+/* The points' instructions side by side: points `apart` of each other, from the first on. */
+static void emit_points_at(emitter *e, const loop_part *p, val first, int n, int apart) {
+  kernel *k = e->k;
+  val axes[EMIT_UNROLL][REGION_AXES] = {{0}};
+  e->code = p->code.code;
+  for (int u = 0; u < n; u++) {
+    memset(e->axis, 0, sizeof e->axis);
+    val i = u ? k_add(k, first, k_index(k, (int64_t)u * apart)) : first;
+    emit_coordinates(e, i, 0, p->n_axes, p->extent);
+    memcpy(axes[u], e->axis, sizeof e->axis);
+  }
+  for (int i = 0; i < p->code.n; i++)
+    for (int u = 0; u < n; u++) {
+      memcpy(e->axis, axes[u], sizeof e->axis);
+      e->reg = e->regs[u];
+      e->reg[i] = emit_instr(e, &p->code.code[i]);
+    }
+  e->reg = e->regs[0];
+}
+
+static void emit_point_if_any(emitter *e, const loop_part *p, val i, val n) {
+  k_if inside = k_if_begin(e->k, k_lt(e->k, i, n));
+  emit_points_at(e, p, i, 1, 0);
+  k_if_end(e->k, &inside);
+}
+
+static sn_status emit_points(emitter *e, const loop_part *p) {
+  int threads = emit_threads(e), unroll = points_of_thread(e, p, threads), tile = threads * unroll;
+  kernel *k = emit_open(e, threads);
+  if (!k)
+    return SN_ERR_NO_MEMORY;
+  val n = k_sizes(k, p->n_axes, p->extent), begin = k_mul(k, k->group, k_index(k, tile));
+  val first = k_add(k, begin, k->local);
+  if (unroll == 1) {
+    emit_point_if_any(e, p, first, n);
+  } else { /* the last workgroup goes point by point */
+    val end = k_add(k, begin, k_index(k, tile));
+    k_if whole = k_if_begin(k, k_le(k, end, n));
+    emit_points_at(e, p, first, unroll, threads);
+    k_if_else(k, &whole);
+    k_loop rest = k_loop_begin(k, first, n, k_index(k, threads));
+    emit_points_at(e, p, rest.i, 1, 0);
+    k_loop_end(k, &rest);
+    k_if_end(k, &whole);
+  }
+  kernel_grid(k, 1, &(amount){p->n_axes, tile, p->extent});
+  return emit_launch(e, false);
+}
+
+sn_status emit_loop(emitter *e, const part *of) {
+  const loop_part *p = &of->u.loop;
+  bool rows = p->n_outer > 0 || p->n_phases > 1;
+  for (int i = 0; i < p->code.n; i++)
+    rows = rows || p->code.code[i].op == REGION_REDUCE;
+  return rows ? emit_rows(e, p) : emit_points(e, p);
+}

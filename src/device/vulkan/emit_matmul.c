@@ -1,0 +1,304 @@
+/* Which way a matmul part goes. See emit_matmul.h. Extents that are numbers decide here; where the number of rows
+ * is known only at a run, there are several ways, each with the numbers of rows for which it runs. */
+#include "device/vulkan/emit_matmul.h"
+
+#include <math.h>
+
+/* Greatest extents of a part. */
+typedef struct extents {
+  int64_t batch, side[2], k;
+} extents;
+
+static extents extents_of(const emit_env *env, const matmul_part *p) {
+  extents x = {.batch = sizes_most(env, p->n_batch, p->extent)};
+  x.side[0] = sizes_most(env, p->n_m, p->extent + p->n_batch);
+  x.side[1] = sizes_most(env, p->n_n, p->extent + p->n_batch + p->n_m);
+  for (int a = 0; a < p->n_accs; a++) {
+    int64_t k = 0;
+    for (int i = 0; i < p->accs[a].n_products; i++) {
+      const matmul_product *product = &p->accs[a].products[i];
+      if (!add_fits(k, sizes_most(env, product->n_k, product->k), &k))
+        k = INT64_MAX;
+    }
+    x.k = max_i64(x.k, k);
+  }
+  return x;
+}
+
+static double ceil_div(double a, double b) { return (double)(int64_t)((a + b - 1) / b); }
+
+/* --- tiles --- */
+
+/* What the cost of tiles depends on. Cycles of a panel, as an H200 takes them: where a unit has one workgroup, and
+ * where others fill its pauses. */
+typedef struct tile_cost {
+  int rows, columns, depth;
+  double alone, shared;
+} tile_cost;
+
+static double tiles_of(const extents *x, const tile_cost *c) {
+  return (double)x->batch * ceil_div((double)x->side[0], c->rows) *
+         ceil_div((double)x->side[1], c->columns);
+}
+
+/* Cycles of all units together that the other parts of the step take. */
+static double others_cost(const emitter *e, const tile_cost *c) {
+  double sum = 0;
+  for (int i = 0; i < e->step->n_parts; i++) {
+    const matmul_part *other = &e->step->parts[i].u.matmul;
+    if (i == e->part)
+      continue;
+    extents x = extents_of(&e->env, other);
+    sum += tiles_of(&x, c) * ceil_div((double)x.k, c->depth) * c->shared * other->n_accs;
+  }
+  return sum;
+}
+
+/* Windows: each element has its own place and checks. */
+static bool has_checks(const emitter *e, const matmul_part *p) {
+  for (int a = 0; a < p->n_accs; a++)
+    for (int i = 0; i < p->accs[a].n_products; i++)
+      for (int side = 0; side < 2; side++) {
+        operand o;
+        vk_operand_read(e, p, &p->accs[a].products[i], side, &o);
+        if (!o.plain || o.n_checks > 0)
+          return true;
+      }
+  return false;
+}
+
+/* Cycles that a part takes, roughly: as long as its longest workgroups, and no less than all of the step's work.
+ * Pieces of k cost a launch and their way through memory. */
+static double tiles_cost(const emitter *e, const matmul_part *p, const extents *x,
+                         const tile_cost *c, int splits) {
+  enum { LAUNCH = 7000, BYTES_A_CYCLE = 1200, CHECKS = 900 };
+  double units = e->env.target->units, checks = has_checks(e, p) ? CHECKS : 0;
+  double panels = ceil_div(ceil_div((double)x->k, splits), c->depth) * p->n_accs;
+  double groups = tiles_of(x, c) * splits, turns = ceil_div(groups, units);
+  double longest = panels * fmax(c->alone + checks, turns * (c->shared + checks / 2));
+  double all = groups * panels * (c->shared + checks / 2) + others_cost(e, c);
+  double result = (double)x->batch * (double)x->side[0] * (double)x->side[1] * p->n_accs;
+  double pieces = splits > 1 ? LAUNCH + 8 * result * splits / BYTES_A_CYCLE : 0;
+  return fmax(longest, all / units) + pieces;
+}
+
+/* More accumulators go through the small tiles, which have room for their sums. */
+enum { MOST_ACCS = 2, MOST_SPLITS = 64, LEAST_PIECE = 128, MOST_SCRATCH = 1 << 26 /* elements */ };
+
+static bool may_split(const matmul_part *p, const extents *x, int splits) {
+  double all = (double)x->batch * (double)x->side[0] * (double)x->side[1] * p->n_accs * splits;
+  return splits == 1 || (all <= MOST_SCRATCH && x->k / splits >= LEAST_PIECE);
+}
+
+/* The best way so far. */
+typedef struct choice {
+  matmul_way way;
+  double cost; /* below 0: none yet */
+} choice;
+
+static void consider(const emitter *e, const matmul_part *p, const extents *x, matmul_way way,
+                     const tile_cost *c, choice *best) {
+  for (int n = 1; n <= MOST_SPLITS && may_split(p, x, n); n += n < 8 ? 1 : n / 4) {
+    double cost = tiles_cost(e, p, x, c, n);
+    if (best->cost >= 0 && cost >= best->cost)
+      continue;
+    best->cost = cost;
+    best->way = way;
+    best->way.splits = n;
+  }
+}
+
+/* A failing requirement notes that by an atomic operation of the whole device, which the memory model of matrices
+ * makes another capability. */
+static bool requires_something(const region *r) {
+  for (int i = 0; i < r->n; i++)
+    if (r->code[i].op == REGION_REQUIRE)
+      return true;
+  return false;
+}
+
+static bool may_use_matrices(const matmul_part *p) {
+  bool requires = requires_something(&p->epilogue);
+  for (int a = 0; a < p->n_accs; a++)
+    for (int i = 0; i < p->accs[a].n_products; i++)
+  requires = requires || requires_something(&p->accs[a].products[i].a) ||
+             requires_something(&p->accs[a].products[i].b);
+  return !requires;
+}
+
+static void consider_matrices(const emitter *e, const matmul_part *p, const extents *x,
+                              choice *best) {
+  const gpu_target *t = e->env.target;
+  matmul_way way = {.matrix = &matmul_matrices,
+                    .products = e->env.precision == SN_PRECISION_FAST ? 3 : 1,
+                    .half = t->bf16 ? SN_BF16 : SN_F16};
+  bool three = way.products == 3;
+  tile_cost c = {way.matrix->rows, way.matrix->columns, MATRIX_DEPTH, three ? 1600 : 1200,
+                 three ? 1050 : 560};
+  if (e->env.precision != SN_PRECISION_EXACT && (t->bf16 || (t->f16 && way.products == 1)) &&
+      may_use_matrices(p) && matrix_fits(way.matrix, t))
+    consider(e, p, x, way, &c, best);
+}
+
+static matmul_way choose_tiles(const emitter *e, const matmul_part *p, const extents *x) {
+  const gpu_target *target = e->env.target;
+  static const double alone[] = {1660, 2700, 2060}, shared[] = {1120, 2370, 1710};
+  choice best = {.way = {.tiles = &matmul_tiles[TILES_PLAIN], .splits = 1}, .cost = -1};
+  if (target->units < 8 || target->max_threads < 256 || target->shared_bytes < 32 << 10 ||
+      p->n_accs > MOST_ACCS)
+    return best.way;
+  for (int i = TILES_64; i < TILES_PLAIN; i++) {
+    const tile_shape *s = &matmul_tiles[i];
+    tile_cost c = {s->rows, s->columns, s->depth, alone[i], shared[i]};
+    consider(e, p, x, (matmul_way){.tiles = s}, &c, &best);
+  }
+  consider_matrices(e, p, x, &best);
+  return best.way;
+}
+
+/* --- few rows or columns --- */
+
+static int power_from(int64_t n) {
+  int p = 1;
+  while (p < n)
+    p *= 2;
+  return p;
+}
+
+static void choose_lanes(const extents *x, const gpu_target *target, bool four, few_shape *f) {
+  int64_t points = x->side[!f->side];
+  f->threads = 128;
+  if (!f->along_k) {
+    f->threads = target->max_threads < 256 ? 128 : 256;
+    f->many = four ? 4 : 1;
+    f->lanes = x->k < 64 ? 4 : x->k < 512 || !four ? 16 : 32;
+    return;
+  }
+  f->lanes = x->k >= 2048 ? 128 : x->k >= 1024 ? 64 : x->k >= 128 ? 32 : 8;
+  int groups = f->threads / f->lanes, most = f->few >= 4 ? 4 : 2;
+  f->many = 1;
+  while (f->many < most && points >= (int64_t)f->many * 2 * groups * 2 * target->units)
+    f->many *= 2;
+}
+
+static matmul_way choose_few(const emitter *e, const matmul_part *p, const extents *x, int side) {
+  matmul_way way = {.few = {.side = side, .few = power_from(x->side[side])}, .splits = 1};
+  operand o = {.along_k = true, .width = 1};
+  if (p->n_accs > 0 && p->accs[0].n_products > 0)
+    vk_operand_read(e, p, &p->accs[0].products[0], !side, &o);
+  way.few.along_k = o.along_k;
+  choose_lanes(x, e->env.target, o.width == 4, &way.few);
+  double each = (double)way.few.threads / way.few.lanes * way.few.many;
+  double groups = (double)x->batch * ceil_div((double)x->side[!side], each);
+  while (way.splits < MOST_SPLITS && groups * way.splits * 2 <= e->env.target->units &&
+         may_split(p, x, way.splits * 2) && x->k / way.splits > 64 * way.few.lanes)
+    way.splits *= 2;
+  return way;
+}
+
+static matmul_way choose(const emitter *e, const matmul_part *p, const extents *x) {
+  int side = x->side[1] < x->side[0];
+  bool few = x->side[side] <= MATMUL_FEW && p->n_accs <= MOST_ACCS;
+  return few ? choose_few(e, p, x, side) : choose_tiles(e, p, x);
+}
+
+matmul_way matmul_choose(const emitter *e, const matmul_part *p) {
+  extents x = extents_of(&e->env, p);
+  return choose(e, p, &x);
+}
+
+/* --- the part --- */
+
+sn_status emit_matmul_as(emitter *e, const matmul_part *p, const matmul_way *way, const amount *of,
+                         int64_t least, int64_t most) {
+  int64_t scratch = 0;
+  if (way->splits > 1) {
+    extents x = extents_of(&e->env, p);
+    int64_t rows = of ? min_i64(most, x.side[0]) : x.side[0];
+    scratch = scratch_take(&e->env, 4 * way->splits * p->n_accs * x.batch * rows * x.side[1]);
+  }
+  SN_TRY(way->tiles    ? emit_tiles(e, p, way, scratch, of, least, most)
+         : way->matrix ? emit_matrices(e, p, way, scratch, of, least, most)
+                       : emit_few(e, p, way, scratch, of, least, most));
+  return way->splits > 1 ? matmul_join(e, p, way, scratch, of, least, most) : SN_OK;
+}
+
+static bool all_numbers(int n, const sn_dim *dims) {
+  for (int i = 0; i < n; i++)
+    if (!dim_is_number(dims[i]))
+      return false;
+  return true;
+}
+
+static bool same_way(const matmul_way *a, const matmul_way *b) {
+  const few_shape *x = &a->few, *y = &b->few;
+  if (a->tiles != b->tiles || a->matrix != b->matrix || a->splits != b->splits)
+    return false;
+  return a->tiles || a->matrix ||
+         (x->side == y->side && x->few == y->few && x->many == y->many && x->lanes == y->lanes &&
+          x->along_k == y->along_k);
+}
+
+/* Ways for any number of rows, each chosen for the most rows that it is for. */
+static sn_status emit_ranges(emitter *e, const matmul_part *p) {
+  static const int64_t ends[] = {1, 4, MATMUL_FEW, 64, 512, INT64_MAX};
+  amount rows = {p->n_m, 1, p->extent + p->n_batch};
+  extents x = extents_of(&e->env, p);
+  int64_t most = x.side[0], least = 1;
+  for (int i = 0; i < (int)COUNT_OF(ends) && least <= most; i++) {
+    x.side[0] = min_i64(ends[i], most);
+    matmul_way way = choose(e, p, &x);
+    while (x.side[0] < most) { /* the same way for more rows */
+      extents more = x;
+      more.side[0] = min_i64(ends[i + 1], most);
+      matmul_way next = choose(e, p, &more);
+      if (!same_way(&way, &next))
+        break;
+      x = more;
+      i++;
+    }
+    SN_TRY(emit_matmul_as(e, p, &way, &rows, least, x.side[0]));
+    least = x.side[0] + 1;
+  }
+  return SN_OK;
+}
+
+static bool terms_read(int n, const term *terms, int axis) {
+  for (int i = 0; i < n; i++)
+    if (terms[i].axis == axis)
+      return true;
+  return false;
+}
+
+static bool region_reads(const region *r, int axis) {
+  for (int i = 0; i < r->n; i++) {
+    const access *at = &r->code[i].at;
+    if (terms_read(at->n_terms, at->terms, axis))
+      return true;
+    for (int c = 0; c < at->n_checks; c++)
+      if (terms_read(at->checks[c].n_terms, at->checks[c].terms, axis))
+        return true;
+  }
+  return false;
+}
+
+/* Batch axes that no b reads are rows: so one tile serves many of their points. */
+static void batch_to_rows(matmul_part *p) {
+  for (; p->n_batch > 0; p->n_batch--, p->n_m++)
+    for (int a = 0; a < p->n_accs; a++)
+      for (int i = 0; i < p->accs[a].n_products; i++)
+        if (region_reads(&p->accs[a].products[i].b, p->n_batch - 1))
+          return;
+}
+
+sn_status emit_matmul(emitter *e, const part *p) {
+  matmul_part m = p->u.matmul;
+  if (m.n_accs > EMIT_ACCS)
+    return diag_fail(e->env.ctx, SN_ERR_UNSUPPORTED, "matmul: %d accumulators, at most %d",
+                     m.n_accs, EMIT_ACCS);
+  batch_to_rows(&m);
+  if (!all_numbers(m.n_m, m.extent + m.n_batch))
+    return emit_ranges(e, &m);
+  matmul_way way = matmul_choose(e, &m);
+  return emit_matmul_as(e, &m, &way, NULL, 0, 0);
+}

@@ -1,0 +1,163 @@
+/* Matmul parts as kernels. What a part becomes is a way (matmul_way): how large the tiles are that workgroups make,
+ * or that a result has few rows; and into how many pieces k is cut. emit_matmul chooses it from the extents and the
+ * target; tests give it.
+ *
+ *   emit_matmul_tiles.c    tiles of the result from panels of the operands in shared memory
+ *   emit_matmul_matrix.c   the same by cooperative matrices of halves; emit_matmul_halves.c fills their panels
+ *   emit_matmul_few.c      few rows (or few columns): the large operand is read once, by threads along k
+ *   emit_matmul_operand.c  what an operand's region is: where its elements stand in memory
+ *   emit_matmul_panel.c    operands into panels
+ *   emit_matmul_result.c   sums into results: the epilogue, pieces of k
+ *
+ * Sides: 0 is a with the rows m of the result, 1 is b with the columns n. Invariants: nothing is read but at points
+ * that exist: coordinates past an end are moved to the last that there is, and what k has no element for counts as
+ * 0. Sums: chunks of 16 products of neighbouring k in f32, then the chunks of a block of k, then blocks, in an
+ * order that follows from extents and way.
+ */
+#ifndef SINEW_DEVICE_VULKAN_EMIT_MATMUL_H
+#define SINEW_DEVICE_VULKAN_EMIT_MATMUL_H
+
+#include "device/vulkan/emit.h"
+
+enum { MATMUL_CHUNK = 16, MATMUL_FEW = 8, MATMUL_LOADS = 16 };
+
+/* Tiles of rows by columns from panels of `depth` elements of k. A thread has thread_rows by thread_columns (4 or
+ * 8) of them, and there are at least 8 threads along each side. `slices` threads have the same ones, each with a
+ * chunk of every panel: depth is slices * MATMUL_CHUNK. All are powers of two. */
+typedef struct tile_shape {
+  int rows, columns, depth, thread_rows, thread_columns, slices;
+  int unroll; /* steps of k in the loop's body */
+} tile_shape;
+static inline int tile_threads(const tile_shape *t) {
+  return t->rows / t->thread_rows * (t->columns / t->thread_columns) * t->slices;
+}
+
+/* A side with few points, at most `few` of them a workgroup; of the other side each thread has `many`. `lanes`
+ * threads share those, each with its share of k; the workgroup's others have other points. */
+typedef struct few_shape {
+  int side; /* that is few */
+  int few, many, lanes, threads;
+  bool along_k; /* neighbouring threads have neighbouring k, not neighbouring points */
+} few_shape;
+
+/* Tiles made by cooperative matrices, by so many subgroups along the rows and the columns. */
+typedef struct matrix_shape {
+  int rows, columns, subgroups[2];
+} matrix_shape;
+
+typedef struct matmul_way {
+  const tile_shape *tiles; /* one of these, or neither: few */
+  const matrix_shape *matrix;
+  few_shape few;
+  int splits;    /* pieces of k, added by a second launch; 1: none */
+  int products;  /* of halves, with matrices: 3, or 1 */
+  sn_dtype half; /* SN_BF16; or SN_F16, with one product */
+} matmul_way;
+
+/* All launches of a part, run only where least <= of <= most (of NULL: always). */
+sn_status emit_matmul_as(emitter *e, const matmul_part *p, const matmul_way *way, const amount *of,
+                         int64_t least, int64_t most) SN_MUST_USE;
+/* The way for a part at the symbols' maxima. */
+matmul_way matmul_choose(const emitter *e, const matmul_part *p);
+extern const tile_shape matmul_tiles[]; /* for many tiles, fewer, few; for small devices */
+extern const matrix_shape matmul_matrices;
+enum { MATRIX_DEPTH = 32 }; /* elements of k in a panel */
+/* Threads of a workgroup; whether a shape can be made of the target's matrices. */
+int matrix_threads(const matrix_shape *s, const gpu_target *t);
+bool matrix_fits(const matrix_shape *s, const gpu_target *t);
+enum { TILES_64, TILES_DEEP, TILES_32, TILES_PLAIN, TILE_SHAPES };
+
+/* --- a kernel in the making --- */
+
+/* An operand of a product. Where it is plain, it is one load: element base + (terms of batch and row) + (terms of
+ * k), under checks that are sums of the same form. */
+typedef struct operand {
+  const region *code;
+  const matmul_product *product;
+  int side;
+  bool plain;
+  bool along_k; /* elements next to each other in memory lie along k; otherwise along the rows */
+  int width;    /* elements that one load reads along that axis: 1 or 4 */
+  sn_dtype dtype;
+  const access *at;
+  int n_checks; /* that can fail */
+  const check *checks[ACCESS_CHECKS];
+} operand;
+void vk_operand_read(const emitter *e, const matmul_part *p, const matmul_product *product,
+                     int side, operand *out);
+bool region_same(const region *a, const region *b);
+/* Whether products of two accumulators go along the same k and have an operand in common. */
+bool accs_share(const matmul_acc *a, const matmul_acc *b);
+
+typedef struct matmul {
+  emitter *e;
+  const matmul_part *part;
+  const matmul_way *way;
+  int first[2], axes[2], first_k; /* of each side's axes; the first axis of k */
+  val size[2];                    /* extents of the sides */
+  val begin[2];                   /* the first point of each side that this workgroup has */
+  val batch, split;               /* numbers; split: 0 without pieces */
+  bool
+      columns_last; /* neighbouring columns of the result are neighbours in memory; otherwise rows are */
+  int64_t scratch; /* of pieces' sums */
+} matmul;
+
+/* Of a part and its way; the coordinates of the workgroup from its number, where each has so many points of the
+ * sides. Its grid. */
+void vk_matmul_open(matmul *m, const int each[2]);
+const sn_dim *matmul_extents(const matmul *m, int side);
+/* The range of k of a product that this workgroup has; `depth`: ranges begin at multiples of it. */
+void matmul_range(matmul *m, const matmul_product *p, int depth, val *out_from, val *out_to);
+/* Sets coordinates of a side to its flat point. */
+void matmul_point(matmul *m, int side, val flat);
+void matmul_k_point(matmul *m, const matmul_product *p, val flat);
+/* Sums at a point that exists: to where pieces meet, or through the epilogue. */
+void matmul_result(matmul *m, val row, val column, const val *sums);
+/* The launch that adds the pieces and runs the epilogue. */
+sn_status matmul_join(emitter *e, const matmul_part *p, const matmul_way *way, int64_t scratch,
+                      const amount *of, int64_t least, int64_t most) SN_MUST_USE;
+bool matmul_columns_last(const matmul_part *p);
+
+/* The rows that a thread reads of a plain operand: offsets, and sums of the checks, without what k adds. */
+typedef struct operand_rows {
+  int n;
+  val at[MATMUL_LOADS], check[MATMUL_LOADS][ACCESS_CHECKS];
+} operand_rows;
+/* What k adds. */
+typedef struct operand_k {
+  val at, check[ACCESS_CHECKS];
+  val inside; /* there is such a k */
+} operand_k;
+/* Row i is `flat` (index), or the last that there is. */
+void operand_row(matmul *m, const operand *o, operand_rows *rows, int i, val flat);
+operand_k operand_at_k(matmul *m, const operand *o, val k, val size);
+/* `width` elements at row i and k. */
+void operand_load(matmul *m, const operand *o, const operand_rows *rows, int i, const operand_k *k,
+                  val *out);
+/* Whether what each k adds is better computed once for all rows: windows, whose k has several axes, read along the
+ * rows. */
+enum { TABLE_CHECKS = 3 };
+bool operand_wants_table(const matmul *m, const operand *o);
+/* Any operand at a row and a k: the region, or 0 where there is no such k. */
+val operand_element(matmul *m, const operand *o, val row, val k, val size);
+
+/* Indices and numbers that are powers of two. */
+static inline val low_part(kernel *k, val x, int n) {
+  return n == 1 ? k_index(k, 0) : k_and(k, x, k_index(k, n - 1));
+}
+static inline val high_part(kernel *k, val x, int n) {
+  return k_shr(k, x, __builtin_ctz((unsigned)n));
+}
+static inline val times(kernel *k, val x, int n) { return k_shl(k, x, __builtin_ctz((unsigned)n)); }
+static inline val plus(kernel *k, val x, int64_t n) {
+  return n == 0 ? x : k_add(k, x, k_index(k, n));
+}
+
+sn_status emit_tiles(emitter *e, const matmul_part *p, const matmul_way *way, int64_t scratch,
+                     const amount *of, int64_t least, int64_t most) SN_MUST_USE;
+sn_status emit_matrices(emitter *e, const matmul_part *p, const matmul_way *way, int64_t scratch,
+                        const amount *of, int64_t least, int64_t most) SN_MUST_USE;
+sn_status emit_few(emitter *e, const matmul_part *p, const matmul_way *way, int64_t scratch,
+                   const amount *of, int64_t least, int64_t most) SN_MUST_USE;
+
+#endif

@@ -1,0 +1,166 @@
+/* The frame of matmul kernels: which points a workgroup has, and what becomes of its sums. See emit_matmul.h.
+ *
+ * With pieces of k, sums go to scratch memory, [piece][accumulator][batch][point of the result], and a second
+ * launch adds the pieces in their order. */
+#include "device/vulkan/emit_matmul.h"
+
+const sn_dim *matmul_extents(const matmul *m, int side) { return m->part->extent + m->first[side]; }
+
+static amount side_amount(const matmul_part *p, int side, int tile) {
+  int first = p->n_batch + (side ? p->n_m : 0);
+  return (amount){side ? p->n_n : p->n_m, tile, p->extent + first};
+}
+
+static void set_axes(matmul *m) {
+  const matmul_part *p = m->part;
+  m->first[0] = p->n_batch;
+  m->first[1] = p->n_batch + p->n_m;
+  m->axes[0] = p->n_m;
+  m->axes[1] = p->n_n;
+  m->first_k = m->first[1] + p->n_n;
+  m->columns_last = matmul_columns_last(p);
+  memset(m->e->axis, 0, sizeof m->e->axis);
+  if (p->n_accs > EMIT_ACCS)
+    m->e->k->why = "too many accumulators";
+  for (int s = 0; s < 2; s++)
+    m->size[s] = k_sizes(m->e->k, m->axes[s], matmul_extents(m, s));
+}
+
+void vk_matmul_open(matmul *m, const int each[2]) {
+  const matmul_part *p = m->part;
+  kernel *k = m->e->k;
+  sn_dim splits = m->way->splits;
+  amount grid[4] = {side_amount(p, 1, each[1]),
+                    side_amount(p, 0, each[0]),
+                    {p->n_batch, 1, p->extent},
+                    {1, 1, &splits}};
+  val rest = k->group, at;
+  set_axes(m);
+  for (int s = 1; s >= 0; s--) {
+    rest = k_divide(k, rest, &grid[1 - s], &at);
+    m->begin[s] = k_mul(k, at, k_index(k, each[s]));
+  }
+  m->batch = rest;
+  m->split = k_index(k, 0);
+  if (splits > 1)
+    m->split = k_divide(k, rest, &grid[2], &m->batch);
+  emit_coordinates(m->e, m->batch, 0, p->n_batch, p->extent);
+  kernel_grid(k, splits > 1 ? 4 : 3, grid);
+}
+
+void matmul_range(matmul *m, const matmul_product *p, int depth, val *out_from, val *out_to) {
+  kernel *k = m->e->k;
+  int splits = m->way->splits;
+  *out_from = k_index(k, 0);
+  *out_to = k_sizes(k, p->n_k, p->k);
+  if (splits == 1)
+    return;
+  val panels = k_amount(k, &(amount){p->n_k, depth * splits, p->k});
+  val length = k_mul(k, panels, k_index(k, depth));
+  *out_from = k_mul(k, m->split, length);
+  *out_to = k_min(k, *out_to, k_add(k, *out_from, length));
+}
+
+void matmul_point(matmul *m, int side, val flat) {
+  emit_coordinates(m->e, flat, m->first[side], m->axes[side], m->part->extent);
+}
+
+void matmul_k_point(matmul *m, const matmul_product *p, val flat) {
+  val *axis = m->e->axis + m->first_k;
+  for (int d = p->n_k - 1; d > 0; d--)
+    flat = k_divide(m->e->k, flat, &(amount){1, 1, &p->k[d]}, &axis[d]);
+  if (p->n_k > 0)
+    axis[0] = flat;
+}
+
+static void run_epilogue(matmul *m, val row, val column, const val *sums) {
+  matmul_point(m, 0, row);
+  matmul_point(m, 1, column);
+  memcpy(m->e->acc, sums, (size_t)m->part->n_accs * sizeof *sums);
+  emit_region(m->e, &m->part->epilogue);
+}
+
+/* Where the sums of accumulator 0 begin that this point has in piece `split`, and elements from accumulator to
+ * accumulator. */
+static val piece_at(matmul *m, val row, val column, val split, val *out_step) {
+  kernel *k = m->e->k;
+  const matmul_part *p = m->part;
+  val apart = k_sizes(k, p->n_batch + p->n_m + p->n_n, p->extent);
+  val rows = m->columns_last ? row : column, last = m->columns_last ? column : row;
+  val at = k_mul(k, split, k_index(k, p->n_accs));
+  at = k_add(k, k_mul(k, at, apart), last);
+  at = k_add(k, at, k_mul(k, rows, m->size[m->columns_last]));
+  val plane = k_mul(k, m->size[0], m->size[1]);
+  *out_step = apart;
+  return k_add(k, at, k_mul(k, m->batch, plane));
+}
+
+void matmul_result(matmul *m, val row, val column, const val *sums) {
+  kernel *k = m->e->k;
+  if (m->way->splits == 1) {
+    run_epilogue(m, row, column, sums);
+    return;
+  }
+  val apart, at = piece_at(m, row, column, m->split, &apart);
+  for (int a = 0; a < m->part->n_accs; a++) {
+    k_store(k, k_scratch(k, m->scratch), at, sums[a]);
+    at = k_add(k, at, apart);
+  }
+}
+
+enum { JOIN_THREADS = 128 };
+
+/* The point of the result with this number, rows or columns last. */
+static void join_point(matmul *m, val flat, val *out_row, val *out_column) {
+  kernel *k = m->e->k;
+  int last = m->columns_last;
+  val at[2];
+  amount sizes[2] = {side_amount(m->part, 0, 1), side_amount(m->part, 1, 1)};
+  flat = k_divide(k, flat, &sizes[last], &at[last]);
+  m->batch = k_divide(k, flat, &sizes[!last], &at[!last]);
+  emit_coordinates(m->e, m->batch, 0, m->part->n_batch, m->part->extent);
+  *out_row = at[0];
+  *out_column = at[1];
+}
+
+static void join_sums(matmul *m, val row, val column, val *sums) {
+  kernel *k = m->e->k;
+  sn_dim splits = m->way->splits;
+  int n = m->part->n_accs;
+  for (int a = 0; a < n; a++)
+    sums[a] = k_var(k, k_f32(k, 0));
+  val zero = k_index(k, 0), one = k_index(k, 1), end = k_size(k, splits);
+  k_loop l = k_loop_begin(k, zero, end, one);
+  val apart, at = piece_at(m, row, column, l.i, &apart);
+  for (int a = 0; a < n; a++) {
+    val x = k_load(k, k->s.f32, k_scratch(k, m->scratch), at);
+    k_set(k, sums[a], k_add(k, k_get(k, sums[a]), x));
+    at = k_add(k, at, apart);
+  }
+  k_loop_end(k, &l);
+  for (int a = 0; a < n; a++)
+    sums[a] = k_get(k, sums[a]);
+}
+
+sn_status matmul_join(emitter *e, const matmul_part *p, const matmul_way *way, int64_t scratch,
+                      const amount *of, int64_t least, int64_t most) {
+  matmul_way whole = *way;
+  kernel *k = emit_open(e, JOIN_THREADS);
+  if (!k)
+    return SN_ERR_NO_MEMORY;
+  matmul m = {.e = e, .part = p, .way = way, .scratch = scratch};
+  amount all = {p->n_batch + p->n_m + p->n_n, 1, p->extent};
+  val row, column, sums[EMIT_ACCS];
+  set_axes(&m);
+  val flat = k_add(k, times(k, k->group, JOIN_THREADS), k->local);
+  k_if inside = k_if_begin(k, k_lt(k, flat, k_amount(k, &all)));
+  join_point(&m, flat, &row, &column);
+  join_sums(&m, row, column, sums);
+  whole.splits = 1;
+  m.way = &whole;
+  matmul_result(&m, row, column, sums);
+  k_if_end(k, &inside);
+  all.tile = JOIN_THREADS;
+  kernel_grid(k, 1, &all);
+  return emit_launch_when(e, true, of, least, most);
+}

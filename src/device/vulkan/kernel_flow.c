@@ -1,0 +1,173 @@
+/* Control flow, variables and memory of kernels. See kernel.h. */
+#include "device/vulkan/kernel.h"
+
+k_if k_if_begin(kernel *k, val condition) {
+  spirv *s = &k->s;
+  k_if i = {.from = s->block, .merge = spirv_label(s), .otherwise = spirv_label(s)};
+  spirv_id inside = spirv_label(s);
+  spirv_do(s, SPV_SelectionMerge, SPV_ARGS(i.merge, 0));
+  spirv_do(s, SPV_BranchConditional, SPV_ARGS(condition, inside, i.otherwise));
+  spirv_begin(s, inside);
+  return i;
+}
+
+void k_if_else(kernel *k, k_if *i) {
+  spirv_go(&k->s, i->merge);
+  spirv_begin(&k->s, i->otherwise);
+  i->otherwise = 0;
+}
+
+void k_if_end(kernel *k, const k_if *i) {
+  spirv_go(&k->s, i->merge);
+  if (i->otherwise) {
+    spirv_begin(&k->s, i->otherwise);
+    spirv_go(&k->s, i->merge);
+  }
+  spirv_begin(&k->s, i->merge);
+}
+
+val k_if_value(kernel *k, const k_if *i, val value, val other) {
+  spirv_id last = k->s.block, type = spirv_type_of(&k->s, value);
+  k_if_end(k, i);
+  return spirv_op(&k->s, SPV_Phi, type, SPV_ARGS(value, last, other, i->otherwise));
+}
+
+k_loop k_loop_begin(kernel *k, val from, val to, val by) {
+  spirv *s = &k->s;
+  k_loop l = {.step = by, .head = spirv_label(s), .next = spirv_label(s), .merge = spirv_label(s)};
+  spirv_id test = spirv_label(s), body = spirv_label(s);
+  l.variable = k_var(k, from);
+  spirv_go(s, l.head);
+  spirv_begin(s, l.head);
+  spirv_do(s, SPV_LoopMerge, SPV_ARGS(l.merge, l.next, 0));
+  spirv_go(s, test);
+  spirv_begin(s, test);
+  l.i = k_get(k, l.variable);
+  val goes_on = k_lt(k, l.i, to);
+  spirv_do(s, SPV_BranchConditional, SPV_ARGS(goes_on, body, l.merge));
+  spirv_begin(s, body);
+  return l;
+}
+
+void k_loop_break(kernel *k, const k_loop *l, val condition) {
+  spirv_id on = spirv_label(&k->s);
+  spirv_do(&k->s, SPV_BranchConditional, SPV_ARGS(condition, l->merge, on));
+  spirv_begin(&k->s, on);
+}
+
+void k_loop_end(kernel *k, const k_loop *l) {
+  spirv *s = &k->s;
+  spirv_go(s, l->next);
+  spirv_begin(s, l->next);
+  k_set(k, l->variable, k_add(k, l->i, l->step));
+  spirv_go(s, l->head);
+  spirv_begin(s, l->merge);
+}
+
+/* --- variables and shared memory --- */
+
+val k_var(kernel *k, val initial) {
+  val v = spirv_local(&k->s, spirv_type_of(&k->s, initial));
+  k_set(k, v, initial);
+  return v;
+}
+
+/* What a pointer of a known storage points to: found among the types. */
+static spirv_id pointee(kernel *k, val pointer) {
+  const spirv_words *w = &k->s.section[SPV_GLOBALS];
+  spirv_id type = spirv_type_of(&k->s, pointer);
+  for (size_t i = 0; i < w->n && !k->s.failed; i += w->at[i] >> 16)
+    if ((w->at[i] & 0xffff) == SPV_TypePointer && w->at[i + 1] == type)
+      return w->at[i + 3];
+  return 0;
+}
+
+val k_get(kernel *k, val variable) {
+  spirv_id type = pointee(k, variable);
+  return spirv_op(&k->s, SPV_Load, type, SPV_ARGS(variable));
+}
+
+void k_set(kernel *k, val variable, val x) { spirv_do(&k->s, SPV_Store, SPV_ARGS(variable, x)); }
+
+static int bytes_of(kernel *k, spirv_id type) {
+  const spirv *s = &k->s;
+  const spirv_words *w = &s->section[SPV_GLOBALS];
+  if (type == s->u64 || type == s->i64)
+    return 8;
+  if (type == s->u16 || type == s->u8)
+    return type == s->u16 ? 2 : 1;
+  for (size_t i = 0; i < w->n && !k->s.failed; i += w->at[i] >> 16)
+    if ((w->at[i] & 0xffff) == SPV_TypeVector && w->at[i + 1] == type)
+      return (int)w->at[i + 3] * bytes_of(k, w->at[i + 2]);
+  return 4;
+}
+
+val k_shared(kernel *k, spirv_id type, int n) {
+  spirv *s = &k->s;
+  spirv_id array = spirv_type(s, SPV_TypeArray, SPV_ARGS(type, spirv_u32(s, (uint32_t)n)));
+  spirv_id v = spirv_global(s, SPV_Workgroup, array);
+  k->shared_bytes += n * bytes_of(k, type);
+  if (k->n_interface == (int)COUNT_OF(k->interface) ||
+      k->shared_bytes > k->env->target->shared_bytes)
+    k->why = "too much shared memory";
+  else
+    k->interface[k->n_interface++] = v;
+  return v;
+}
+
+/* The pointer to an element, and its type. */
+static val shared_at(kernel *k, val array, val i, spirv_id *out_type) {
+  spirv *s = &k->s;
+  const spirv_words *w = &s->section[SPV_GLOBALS];
+  spirv_id type = pointee(k, array);
+  *out_type = 0;
+  for (size_t j = 0; j < w->n; j += w->at[j] >> 16)
+    if ((w->at[j] & 0xffff) == SPV_TypeArray && w->at[j + 1] == type)
+      *out_type = w->at[j + 2];
+  return spirv_op(s, SPV_AccessChain, spirv_pointer(s, SPV_Workgroup, *out_type),
+                  SPV_ARGS(array, i));
+}
+
+val k_shared_get(kernel *k, val array, val i) {
+  spirv_id type;
+  val at = shared_at(k, array, i, &type);
+  return spirv_op(&k->s, SPV_Load, type, SPV_ARGS(at));
+}
+
+void k_shared_set(kernel *k, val array, val i, val x) {
+  spirv_id type;
+  val at = shared_at(k, array, i, &type);
+  spirv_do(&k->s, SPV_Store, SPV_ARGS(at, x));
+}
+
+void k_barrier(kernel *k) {
+  /* acquire and release, of memory of the workgroup and of buffers */
+  val workgroup = k_u32(k, 2), order = k_u32(k, 0x8 | 0x100 | 0x40);
+  spirv_do(&k->s, SPV_ControlBarrier, SPV_ARGS(workgroup, workgroup, order));
+}
+
+/* --- memory --- */
+
+enum { ALIGNED = 2 };
+
+static val pointer_to(kernel *k, spirv_id type, val address, val i) {
+  spirv *s = &k->s;
+  int size = bytes_of(k, type);
+  if (!k->env->wide)
+    i = spirv_op(s, SPV_SConvert, s->i64, SPV_ARGS(i));
+  if (size > 1)
+    i = k_shl(k, i, __builtin_ctz((unsigned)size));
+  val at = k_add(k, address, k_bits(k, i, s->u64));
+  return spirv_op(s, SPV_ConvertUToPtr, spirv_pointer(s, SPV_PhysicalBuffer, type), SPV_ARGS(at));
+}
+
+val k_load(kernel *k, spirv_id type, val address, val i) {
+  val at = pointer_to(k, type, address, i);
+  return spirv_op(&k->s, SPV_Load, type, SPV_ARGS(at, ALIGNED, (uint32_t)bytes_of(k, type)));
+}
+
+void k_store(kernel *k, val address, val i, val x) {
+  spirv_id type = spirv_type_of(&k->s, x);
+  val at = pointer_to(k, type, address, i);
+  spirv_do(&k->s, SPV_Store, SPV_ARGS(at, x, ALIGNED, (uint32_t)bytes_of(k, type)));
+}

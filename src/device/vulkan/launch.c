@@ -1,0 +1,26 @@
+/* Amounts and slots. See launch.h. */
+#include "device/vulkan/launch.h"
+
+int64_t amount_at(const amount *a, const int64_t *sizes) {
+  int64_t product = 1;
+  for (int i = 0; i < a->n; i++)
+    product *= size_at(sizes, a->dims[i]);
+  return a->tile == 1 ? product : (product + a->tile - 1) / a->tile;
+}
+
+bool amount_equal(const amount *a, const amount *b) {
+  return a->n == b->n && a->tile == b->tile &&
+         (a->n == 0 || memcmp(a->dims, b->dims, (size_t)a->n * sizeof *a->dims) == 0);
+}
+
+/* With s = ceil(log2 by) and m = floor(2^32 (2^s - by) / by) + 1, (x m / 2^32 + x) / 2^s is exact for all x below 2^32; for x below
+ * 2^31 the sum does not exceed 32 bits. */
+uint64_t slot_inverse(int64_t by) {
+  uint64_t d = by < 1 ? 1 : (uint64_t)by, s = 0;
+  if (d >> 31)
+    return UINT64_C(31) << 32; /* x / by is 0: x >> 31 */
+  while ((UINT64_C(1) << s) < d)
+    s++;
+  uint64_t m = (((UINT64_C(1) << s) - d) << 32) / d + 1;
+  return s << 32 | (uint32_t)m;
+}

@@ -1,0 +1,169 @@
+/* A program lowered for a GPU, for the files that make it up: device.c (making, the device's table), place.c (memory),
+ * block.c (parameter blocks), record.c (commands), run.c (runs), mirror.c (memory that stores keep on a GPU).
+ *
+ * Invariants: nothing of it is touched by the host while a run of it is on the GPU; a run waits for its end. The blocks' copy
+ * in the host's memory (`blocks.words`) is what the GPU has, but for the lines marked dirty.
+ */
+#ifndef SINEW_DEVICE_VULKAN_PLAN_H
+#define SINEW_DEVICE_VULKAN_PLAN_H
+
+#include "base/arena.h"
+#include "device/device.h"
+#include "device/vulkan/gpu.h"
+
+/* Bytes in some block of the GPU. */
+typedef struct plan_room {
+  const char *what;
+  int64_t bytes; /* at the symbols' maxima */
+  gpu_block *block;
+  int64_t at;
+} plan_room;
+
+/* Blocks of one kind of memory and what is in them. */
+enum { PLAN_BLOCKS = 64, PLAN_ALIGN = 256 };
+typedef struct plan_blocks {
+  gpu_block block[PLAN_BLOCKS];
+  int64_t bytes[PLAN_BLOCKS];
+  int n;
+} plan_blocks;
+
+/* A part of an arena: values lie in one of them whole. */
+typedef struct arena_piece {
+  int64_t from, to; /* offsets */
+  plan_room room;
+} arena_piece;
+typedef struct arena_pieces {
+  int n;
+  arena_piece *at;
+} arena_pieces;
+
+typedef struct lowered_launch {
+  const launch *of;
+  vk_handle pipeline;
+  uint32_t block;  /* byte in blocks.block where its parameters begin */
+  uint32_t counts; /* byte of its numbers of workgroups */
+  bool varies;     /* with the symbols */
+  uint32_t groups[3];
+} lowered_launch;
+
+typedef struct lowered_step {
+  int first, n;       /* launches */
+  int64_t scratch_at; /* of the plan's scratch memory */
+} lowered_step;
+
+/* An amount that depends on symbols; `first` … are the words that show it. */
+typedef struct block_number {
+  amount of;
+  int64_t value;
+  int first, n;
+} block_number;
+typedef struct number_use {
+  int number;
+  bool inverse;
+  uint32_t word;
+} number_use;
+typedef struct address_use {
+  uint32_t word, value;
+} address_use;
+
+typedef struct plan_params {
+  gpu_block block;
+  uint64_t *words; /* what it holds */
+  size_t n_words;
+  unsigned char *dirty; /* by line */
+  size_t n_lines;
+  bool any_dirty;
+  block_number *numbers;
+  number_use *uses;
+  address_use *addresses; /* of values whose address can change */
+  int n_numbers, n_uses, n_addresses;
+  int64_t *sizes; /* that it was filled for */
+  int n_sizes;
+  bool filled;
+} plan_params;
+
+/* Recorded commands: prepare, main in parts, copies of small outputs to the host (one for each set), commit. */
+enum { RECORD_STEPS = 32 /* in one part of main */ };
+typedef struct plan_commands {
+  vk_handle pool, sets, set, semaphore, queries;
+  uint64_t ticks;   /* of the semaphore */
+  vk_handle *list;  /* prepare, main …, collect, collect, commit */
+  vk_handle *queue; /* room for what a run submits */
+  int n_main;       /* parts */
+  bool timed;       /* recorded with timestamps */
+} plan_commands;
+
+struct device_plan {
+  sn_ctx *ctx;
+  const program *program;
+  gpu *gpu;
+  bool resident; /* states are memory of stores, outputs stay here until they are read */
+  sn_precision precision;
+  arena memory; /* what emitters left, and tables */
+  lowered_step *steps;
+  lowered_launch *launches;
+  int n_launches;
+  gpu_pipeline **pipelines;
+  int n_pipelines;
+  /* memory */
+  plan_blocks device, shared, host;
+  arena_pieces arena, prepared;
+  plan_room constants, scratch, failures;
+  plan_room *inputs, *outputs[2], *states; /* by leaf */
+  /* Small outputs lie together in each set, so that one copy brings them all to the host, where `collected` is: runs do that
+   * where the host does not see the GPU's memory. */
+  plan_room small[2], collected;
+  bool collects;
+  int collected_set; /* whose outputs `collected` has */
+  int64_t *constant_at;
+  int set; /* of outputs: the one that the last run, or the one under way, has written */
+  uint64_t *addresses; /* by value */
+  uint32_t *bound;     /* values whose address can change */
+  int n_bound;
+  plan_params params;
+  plan_commands commands;
+  uint64_t *ticks; /* of the queries, as read */
+};
+
+/* place.c */
+sn_status vk_plan_place(device_plan *dp) SN_MUST_USE;
+void plan_unplace(device_plan *dp);
+int64_t plan_bytes(const device_plan *dp); /* of the GPU's memory */
+static inline uint64_t room_address(const plan_room *r) {
+  return r->block ? r->block->address + (uint64_t)r->at : 0;
+}
+
+/* block.c */
+sn_status plan_params_create(device_plan *dp) SN_MUST_USE;
+void plan_params_destroy(device_plan *dp);
+/* Makes the blocks right for these sizes and the addresses of now. */
+sn_status plan_params_fill(device_plan *dp, const int64_t *sizes) SN_MUST_USE;
+
+/* record.c */
+sn_status plan_commands_create(device_plan *dp) SN_MUST_USE;
+void plan_commands_destroy(device_plan *dp);
+/* Records anew, with timestamps around every step or without. */
+sn_status plan_record(device_plan *dp, bool timed) SN_MUST_USE;
+static inline vk_handle plan_main(const device_plan *dp, int i) { return dp->commands.list[1 + i]; }
+static inline vk_handle plan_collect(const device_plan *dp) {
+  return dp->commands.list[1 + dp->commands.n_main + dp->set];
+}
+static inline vk_handle plan_commit(const device_plan *dp) {
+  return dp->commands.list[3 + dp->commands.n_main];
+}
+static inline int plan_query(int index) { return 2 * index; } /* of a step, and the one behind it */
+
+/* mirror.c */
+struct device_memory {
+  gpu *gpu;
+  struct mirror_chunk *chunk;
+  gpu_block *block;
+  int64_t at, bytes;
+};
+extern const device_mirrors vulkan_mirrors;
+
+/* run.c */
+sn_status plan_run(device_plan *dp, const device_run *run) SN_MUST_USE;
+sn_status plan_read_output(device_plan *dp, int output, void *to, size_t bytes) SN_MUST_USE;
+
+#endif

@@ -1,0 +1,242 @@
+/* See vm_program.h. */
+#include "support/vm_program.h"
+
+#include "ir/dtype.h"
+#include "support/vm_launch.h"
+
+#include <stdlib.h>
+
+enum { HOMES = HOME_CONSTANT + 1 };
+
+typedef struct machine {
+  vm_execution *x;
+  const program *p;
+  vm *v;
+  vm_launcher launcher;
+  arena memory; /* of the emitters */
+  struct shader_table shaders;
+  vm_memory *home[HOMES]; /* arenas: one; leaves and constants: by index */
+  int n_home[HOMES];
+  vm_memory failures, scratch;
+  uint64_t *addresses;
+} machine;
+
+gpu_target vm_target(int subgroup) {
+  return (gpu_target){.subgroup = subgroup,
+                      .max_threads = 1024,
+                      .shared_bytes = subgroup == 8 ? 32 << 10 : 48 << 10,
+                      .block_bytes = 64 << 10,
+                      .units = subgroup == 32 ? 132 : 8,
+                      .keeps_nan = true};
+}
+
+/* --- memory --- */
+
+static int64_t leaf_count(const machine *m, const sn_type *type) {
+  int64_t n = 1;
+  for (int d = 0; d < type->shape.rank; d++)
+    n *= size_at(m->x->sizes, type->shape.dim[d]);
+  return n;
+}
+
+static size_t leaf_bytes(const machine *m, const program_leaf *leaf) {
+  return (size_t)leaf_count(m, &leaf->type) * sn_dtype_size(leaf->type.dtype);
+}
+
+static vm_memory *new_memories(machine *m, value_home home, int n) {
+  m->n_home[home] = n;
+  m->home[home] = calloc((size_t)n + 1, sizeof *m->home[home]);
+  if (!m->home[home])
+    abort();
+  return m->home[home];
+}
+
+static void fill(vm_memory *to, size_t bytes, const void *from) {
+  vm_memory_create(to, bytes);
+  if (from && bytes)
+    memcpy(to->data, from, bytes);
+  vm_memory_define(to, 0, bytes, from != NULL);
+}
+
+static void make_homes(machine *m) {
+  const program *p = m->p;
+  vm_memory *to = new_memories(m, HOME_ARENA, 1);
+  vm_memory_create(to, (size_t)p->arena_bytes);
+  to = new_memories(m, HOME_PREPARED, 1);
+  vm_memory_create(to, (size_t)p->prepared_bytes);
+  to = new_memories(m, HOME_INPUT, p->n_inputs);
+  for (int i = 0; i < p->n_inputs; i++)
+    fill(&to[i], leaf_bytes(m, &p->inputs[i]), m->x->inputs[i]);
+  to = new_memories(m, HOME_OUTPUT, p->n_outputs);
+  for (int i = 0; i < p->n_outputs; i++)
+    fill(&to[i], leaf_bytes(m, &p->outputs[i]), NULL);
+  to = new_memories(m, HOME_STATE, p->n_states);
+  for (int i = 0; i < p->n_states; i++)
+    fill(&to[i], leaf_bytes(m, &p->states[i]), m->x->states[i]);
+  to = new_memories(m, HOME_CONSTANT, p->n_constants);
+  for (int i = 0; i < p->n_constants; i++)
+    fill(&to[i], p->constants[i].size, p->constants[i].data);
+}
+
+static size_t value_bytes(const machine *m, const program_value *v) {
+  return (size_t)size_at(m->x->sizes, v->count) * sn_dtype_size(v->type.dtype);
+}
+
+static bool in_arena(const program_value *v) {
+  return v->home == HOME_ARENA || v->home == HOME_PREPARED;
+}
+
+/* Each value by itself, so that bounds are its own; the memory below is shared as the plan has it. */
+static void map_values(machine *m) {
+  const program *p = m->p;
+  m->addresses = calloc(p->n_values + 1, sizeof *m->addresses);
+  if (!m->addresses)
+    abort();
+  for (uint32_t i = 1; i < p->n_values; i++) {
+    const program_value *v = &p->values[i];
+    vm_memory *to = &m->home[v->home][in_arena(v) ? 0 : v->index];
+    m->addresses[i] = vm_map(m->v, to, in_arena(v) ? (size_t)v->offset : 0, value_bytes(m, v), 0);
+  }
+  vm_memory_create(&m->failures, 8 * (size_t)p->n_sites + 8);
+  vm_memory_define(&m->failures, 0, m->failures.bytes, true);
+  m->launcher.failures = vm_map(m->v, &m->failures, 0, 8 * (size_t)p->n_sites, VM_READ | VM_WRITE);
+}
+
+static void free_memory(machine *m) {
+  for (int h = 0; h < HOMES; h++) {
+    for (int i = 0; i < m->n_home[h]; i++)
+      vm_memory_destroy(&m->home[h][i]);
+    free(m->home[h]);
+  }
+  vm_memory_destroy(&m->failures);
+  free(m->addresses);
+}
+
+/* --- steps --- */
+
+static bool note_use(void *user, const step_use *use) {
+  unsigned char *may = user;
+  may[use->value] |= use->store ? VM_WRITE : VM_READ;
+  return true;
+}
+
+/* What a step may touch is what it names. A scatter's result has the memory of its base. */
+static void allow_uses(machine *m, const step *s) {
+  unsigned char *may = calloc(m->p->n_values + 1, 1);
+  if (!may)
+    abort();
+  step_each_use(s, note_use, may);
+  for (uint32_t i = 1; i < m->p->n_values; i++) {
+    bool base = s->kind == STEP_SCATTER && may[i] & VM_WRITE;
+    vm_allow(m->v, m->addresses[i], may[i] | (base ? VM_READ : 0));
+  }
+  free(may);
+}
+
+/* Values that this step makes hold nothing before it, but for what they are in place of. */
+static void forget_values(machine *m, int number) {
+  for (uint32_t i = 1; i < m->p->n_values; i++) {
+    const program_value *v = &m->p->values[i];
+    if (v->first == number && in_arena(v) && !v->in_place_of)
+      vm_memory_define(&m->home[v->home][0], (size_t)v->offset, value_bytes(m, v), false);
+  }
+}
+
+static sn_status run_step(machine *m, int number, bool first) {
+  const step *s = &m->p->steps[number];
+  step_launches launches;
+  emit_env env = {.ctx = m->x->ctx,
+                  .memory = &m->memory,
+                  .program = m->p,
+                  .target = &m->x->target,
+                  .wide = m->x->wide,
+                  .precision = m->x->precision,
+                  .shaders = &m->shaders};
+  SN_TRY(emit_step(&env, s, &launches));
+  vm_memory_create(&m->scratch, (size_t)launches.scratch_bytes);
+  m->launcher.scratch = vm_map(m->v, &m->scratch, 0, m->scratch.bytes, VM_READ | VM_WRITE);
+  allow_uses(m, s);
+  forget_values(m, number);
+  bool ok = vm_launch(&m->launcher, &launches, s->barrier || first);
+  vm_memory_destroy(&m->scratch);
+  return ok ? SN_OK
+            : diag_fail(m->x->ctx, SN_ERR_INTERNAL, "step %d (%s, \"%s\"): %s", number,
+                        archetype_name(s->kind), s->name ? s->name : "", vm_finding(m->v));
+}
+
+static sn_status run_steps(machine *m, int from, int n) {
+  for (int i = 0; i < n; i++)
+    SN_TRY(run_step(m, from + i, i == 0));
+  return SN_OK;
+}
+
+static sn_status find_failure(machine *m) {
+  for (int i = 0; i < m->p->n_sites; i++) {
+    int32_t record[2];
+    memcpy(record, m->failures.data + 8 * i, sizeof record);
+    if (record[0])
+      return sn_ctx_fail(m->x->ctx, m->p->sites[i].status, m->p->sites[i].format, record[1]);
+  }
+  return SN_OK;
+}
+
+static sn_status run_all(machine *m) {
+  const program *p = m->p;
+  SN_TRY(run_steps(m, 0, p->n_prepare));
+  SN_TRY(run_steps(m, p->n_prepare, p->n_main));
+  SN_TRY(find_failure(m));
+  return run_steps(m, p->n_prepare + p->n_main, p->n_commit);
+}
+
+static sn_status take_results(machine *m) {
+  const program *p = m->p;
+  for (int i = 0; i < p->n_outputs; i++) {
+    const vm_memory *from = &m->home[HOME_OUTPUT][i];
+    for (size_t k = 0; k < from->bytes; k++)
+      if (!from->defined[k])
+        return diag_fail(m->x->ctx, SN_ERR_INTERNAL, "byte %zu of output \"%s\" was not written", k,
+                         p->outputs[i].name);
+    if (from->bytes)
+      memcpy(m->x->outputs[i], from->data, from->bytes);
+  }
+  for (int i = 0; i < p->n_states; i++)
+    if (m->home[HOME_STATE][i].bytes)
+      memcpy(m->x->states[i], m->home[HOME_STATE][i].data, m->home[HOME_STATE][i].bytes);
+  return SN_OK;
+}
+
+bool shader_has_matrices(const shader *s) {
+  for (size_t i = 5; i < s->n_words && s->words[i] >> 16; i += s->words[i] >> 16)
+    if ((s->words[i] & 0xffff) == SPV_TypeCooperativeMatrixKHR)
+      return true;
+  return false;
+}
+
+sn_status vm_execute(vm_execution *x) {
+  machine m = {.x = x, .p = x->program, .v = vm_create(x->target.subgroup)};
+  arena_init(&m.memory, x->ctx);
+  make_homes(&m);
+  m.launcher = (vm_launcher){.v = m.v,
+                             .sizes = x->sizes,
+                             .block_bytes = x->target.block_bytes,
+                             .order = x->order,
+                             .seed = x->seed};
+  map_values(&m);
+  m.launcher.addresses = m.addresses;
+  sn_status status = run_all(&m);
+  if (status == SN_OK)
+    status = take_results(&m);
+  x->launches = m.launcher.launches;
+  x->shaders = m.shaders.n;
+  for (int i = 0; i < m.shaders.n; i++) {
+    x->matrix_shaders += shader_has_matrices(m.shaders.at[i]);
+    if (x->see)
+      x->see(x->see_user, m.shaders.at[i]);
+  }
+  x->instructions = vm_steps(m.v);
+  vm_launcher_end(&m.launcher);
+  vm_destroy(m.v);
+  free_memory(&m);
+  arena_clear(&m.memory);
+  return status;
+}
