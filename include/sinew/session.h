@@ -136,6 +136,8 @@ SN_API const char *sn_device_name(int index);
 SN_API const char *sn_device_description(int index);
 /* The index of the device that a name (or NULL, "auto") means: "vulkan:0" is the first GPU, listed as "vulkan". -1: none. */
 SN_API int sn_device_find(const char *name);
+/* Why a name means no device, where more can be said than that: "no Vulkan driver: …"; "" otherwise. */
+SN_API const char *sn_device_why_not(const char *name);
 
 #ifdef __cplusplus
 }

@@ -11,7 +11,9 @@ enum { MOST_THREADS = 1024 };
 int cli_check_device(const cli_command *self, const char *name) {
   if (!name || sn_device_find(name) >= 0)
     return CLI_OK;
-  (void)cli_error(self, "--device: there is no \"%s\"; `sinew devices` lists them", name);
+  const char *why = sn_device_why_not(name);
+  (void)cli_error(self, "--device: there is no \"%s\"%s%s; `sinew devices` lists them", name,
+                  *why ? ": " : "", why);
   return CLI_USAGE;
 }
 

@@ -35,6 +35,10 @@ int sn_device_find(const char *name) {
   }
 }
 
+const char *sn_device_why_not(const char *name) {
+  return strncmp(name, "vulkan", 6) == 0 && !device_find(name) ? vulkan_why_none() : "";
+}
+
 static sn_status not_found(sn_ctx *ctx, const char *name) {
   char list[256] = "";
   for (int i = 0; sn_device_name(i); i++) {
@@ -43,8 +47,8 @@ static sn_status not_found(sn_ctx *ctx, const char *name) {
       break;
     strcat(strcat(strcat(list, i ? ", \"" : "\""), sn_device_name(i)), "\"");
   }
-  if (strncmp(name, "vulkan", 6) == 0 && *vulkan_why_none())
-    return diag_fail(ctx, SN_ERR_NOT_FOUND, "no device \"%s\": %s", name, vulkan_why_none());
+  if (*sn_device_why_not(name))
+    return diag_fail(ctx, SN_ERR_NOT_FOUND, "no device \"%s\": %s", name, sn_device_why_not(name));
   return diag_fail(ctx, SN_ERR_NOT_FOUND, "no device \"%s\": there are %s", name, list);
 }
 

@@ -79,7 +79,7 @@ typedef struct strided {
  *                   kv_length [B], sinks [Hq], lse [B,Hq,Sq]. ints: causal (sn_causal), window. reals: scale, softcap.
  *                   The rules: src/ops/attention/scores.h.
  *   ATTENTION_GRAD  in: those seven, lse out d_out d_lse; out: dq dk dv dbias dsinks (value 0: not wanted). The same numbers.
- *   SCATTER         in: base index value; out: result, whose memory is base's. result[.., index, ..] = or += value in index
+ *   SCATTER         in: base index value; out: result, whose memory is base's where the plan could place it so. result[.., index, ..] = or += value in index
  *                   order. Rows (ints[1] = -1): base [n, r], index [m], value [m, r]. Along an axis: all of rank 3 [outer, n, inner]
  *                   ints: 1 to add, 0 to set; axis kind -1 rows, 1 along. Indices are in range (required elsewhere); others are ignored.
  *   SCAN            in: x [outer, n, inner]; out: the same. ints: 0 sum, 1 product; exclusive; reverse.

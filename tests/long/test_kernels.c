@@ -1,5 +1,5 @@
-/* Every case of every op, with 32-bit and with 64-bit indices, fused and not, and many random graphs, on the interpreter of SPIR-V;
- * see device/vulkan/test_kernels.c. */
+/* Every case of every op, with 32-bit and with 64-bit indices, fused and not, and many random graphs, on the
+ * interpreter of SPIR-V; see device/vulkan/test_kernels.c. */
 #include "ops/table.h"
 #include "support/test.h"
 #include "support/vm_case.h"

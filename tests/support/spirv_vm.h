@@ -1,5 +1,5 @@
-/* An interpreter of the SPIR-V that the Vulkan device emits, for tests: it runs compute shaders on the host, and finds what a
- * driver lets pass. Findings are
+/* An interpreter of the SPIR-V that the Vulkan device emits, for tests: it runs compute shaders on the host, and
+ * finds what a driver lets pass. Findings are
  *   - reads and writes outside of the buffers that are mapped, unaligned ones, writes to what may only be read;
  *   - reads of bytes or variables that nothing has written;
  *   - races: two threads touch the same element, one of them writes, and no barrier (with the semantics for that kind of
@@ -14,8 +14,9 @@
  *   vm_module *shader = vm_load(v, words, n);               // NULL: vm_finding says why
  *   vm_dispatch(v, shader, &(vm_job){.groups = {4, 1, 1}, .block = block, .block_bytes = size});
  *
- * The first finding ends a dispatch, which then returns false; vm_finding is its text. Everything is deterministic: threads of
- * a workgroup run one after the other up to the next barrier or subgroup operation, in the order that the job asks for.
+ * The first finding ends a dispatch, which then returns false; vm_finding is its text. Everything is deterministic:
+ * threads of a workgroup run one after the other up to the next barrier or subgroup operation, in the order that the
+ * job asks for.
  *
  * Without memory it aborts: it serves tests only.
  */
@@ -53,8 +54,8 @@ void vm_memory_destroy(vm_memory *m);
 void vm_memory_define(vm_memory *m, size_t first, size_t bytes, bool defined);
 
 enum { VM_READ = 1, VM_WRITE = 2 };
-/* Gives bytes of a memory a device address, a multiple of 64 and of no more. Several may be given the same bytes. `access` may be
- * changed between dispatches. */
+/* Gives bytes of a memory a device address, a multiple of 64 and of no more. Several may be given the same bytes.
+ * `access` may be changed between dispatches. */
 uint64_t vm_map(vm *v, vm_memory *m, size_t first, size_t bytes, int access);
 void vm_allow(vm *v, uint64_t address, int access);
 void vm_unmap_all(vm *v);

@@ -1,6 +1,6 @@
-/* The structure of a module's functions: where blocks go, which dominate which, that values are defined on every way to their use, that
- * merges are well-formed. spirv-val does the same; this one knows the instructions that an installed one may not. See
- * spirv_vm_inner.h. */
+/* The structure of a module's functions: where blocks go, which dominate which, that values are defined on every way
+ * to their use, that merges are well-formed. spirv-val does the same; this one knows the instructions that an
+ * installed one may not. See spirv_vm_inner.h. */
 #include "support/spirv_vm_inner.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Types of arguments and results. What memory instructions demand is checked where they are decoded. See spirv_vm_inner.h. */
+/* Types of arguments and results. What memory instructions demand is checked where they are decoded. See
+ * spirv_vm_inner.h. */
 #include "support/spirv_vm_inner.h"
 
 static bool is_kind(const vm_module *m, const vm_type *t, vm_kind kind) {

@@ -1,5 +1,5 @@
-/* From instructions to the form that runs: operands looked up, widths known, ways into blocks with their phis' copies. See
- * spirv_vm_inner.h. */
+/* From instructions to the form that runs: operands looked up, widths known, ways into blocks with their phis'
+ * copies. See spirv_vm_inner.h. */
 #include "support/spirv_vm_inner.h"
 
 static uint32_t ref_of(const vm_module *m, uint32_t id) { return m->ids[id].ref; }

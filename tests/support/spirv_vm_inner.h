@@ -1,12 +1,12 @@
 /* What the parts of the interpreter share. See spirv_vm.h.
  *
  * Values are lists of 64-bit words, one for each scalar: floats by their bits, integers not extended (the bits above
- * their width are 0), bools 0 or 1. A cooperative matrix is what one thread holds of it. Functions do not recurse, so that every
- * id has a fixed place: a reference is the number of a word in the thread's frame or, with the top bit, among the
- * module's constants.
+ * their width are 0), bools 0 or 1. A cooperative matrix is what one thread holds of it. Functions do not recurse, so
+ * that every id has a fixed place: a reference is the number of a word in the thread's frame or, with the top bit,
+ * among the module's constants.
  *
- * Pointers are one word. Into buffers: the address. Into the block: a byte. Into variables (of a thread or of the workgroup): the
- * number of a scalar, since those have no layout that a shader could know.
+ * Pointers are one word. Into buffers: the address. Into the block: a byte. Into variables (of a thread or of the
+ * workgroup): the number of a scalar, since those have no layout that a shader could know.
  */
 #ifndef SINEW_TESTS_SUPPORT_SPIRV_VM_INNER_H
 #define SINEW_TESTS_SUPPORT_SPIRV_VM_INNER_H

@@ -1,5 +1,5 @@
-/* Cooperative matrices. Element e of a matrix (row by row) is the (e / threads)-th of one of the subgroup's threads: which, is the
- * driver's choice, so it differs with the order of threads. See spirv_vm_inner.h. */
+/* Cooperative matrices. Element e of a matrix (row by row) is the (e / threads)-th of one of the subgroup's threads:
+ * which, is the driver's choice, so it differs with the order of threads. See spirv_vm_inner.h. */
 #include "support/spirv_vm_inner.h"
 
 enum { MATRIX_MOST = 256 * 256 };

@@ -1,9 +1,10 @@
 /* Memory that threads share: bounds, definedness, races. See spirv_vm_inner.h.
  *
- * Times are drawn from one clock, at every barrier, workgroup and dispatch. What was done in a buffer before `beside_from` is done and
- * visible; from there on to `group_from` other workgroups did it, which may run at the same time; from then on this workgroup did,
- * and what was not done `now` lies before a barrier. Shared memory has a `now` of its own, since barriers may order only one of
- * them. Barriers of a subgroup order its own threads only: these count those that they have passed. */
+ * Times are drawn from one clock, at every barrier, workgroup and dispatch. What was done in a buffer before
+ * `beside_from` is done and visible; from there on to `group_from` other workgroups did it, which may run at the same
+ * time; from then on this workgroup did, and what was not done `now` lies before a barrier. Shared memory has a `now`
+ * of its own, since barriers may order only one of them. Barriers of a subgroup order its own threads only: these
+ * count those that they have passed. */
 #include "support/spirv_vm_inner.h"
 
 #include <stdlib.h>

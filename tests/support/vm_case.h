@@ -1,4 +1,5 @@
-/* Cases of ops on the interpreter of SPIR-V: forward, and with the gradients of all float arguments where the op has them. */
+/* Cases of ops on the interpreter of SPIR-V: forward, and with the gradients of all float arguments where the op has
+ * them. */
 #ifndef SINEW_TESTS_SUPPORT_VM_CASE_H
 #define SINEW_TESTS_SUPPORT_VM_CASE_H
 

@@ -1,5 +1,5 @@
-/* Launches (src/device/vulkan/launch.h) on the interpreter of SPIR-V: parameter blocks filled as the device fills them, shaders
- * decoded once. */
+/* Launches (src/device/vulkan/launch.h) on the interpreter of SPIR-V: parameter blocks filled as the device fills
+ * them, shaders decoded once. */
 #ifndef SINEW_TESTS_SUPPORT_VM_LAUNCH_H
 #define SINEW_TESTS_SUPPORT_VM_LAUNCH_H
 

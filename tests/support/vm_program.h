@@ -1,7 +1,8 @@
-/* Whole programs on the interpreter of SPIR-V (spirv_vm.h), without any driver: every step as the launches that the Vulkan device
- * emits for a target, memory of every home with exactly the bytes of each value. Beside what the interpreter finds in shaders,
- * it finds values that are read before they are made, values that a step touches though it names them nowhere, and work that
- * may run side by side (no barrier of the plan between) and touches the same bytes.
+/* Whole programs on the interpreter of SPIR-V (spirv_vm.h), without any driver: every step as the launches that the
+ * Vulkan device emits for a target, memory of every home with exactly the bytes of each value. Beside what the
+ * interpreter finds in shaders, it finds values that are read before they are made, values that a step touches though
+ * it names them nowhere, and work that may run side by side (no barrier of the plan between) and touches the same
+ * bytes.
  *
  *   char why[1000];
  *   verdict = vm_check(graph, &numbers, 1, NULL, NULL, why, sizeof why);
@@ -36,8 +37,8 @@ typedef struct vm_execution {
   uint64_t instructions;
 } vm_execution;
 
-/* One run. Fails with SN_ERR_INTERNAL and the finding as the context's message, or as the program's requirements say; states
- * are then as they were. */
+/* One run. Fails with SN_ERR_INTERNAL and the finding as the context's message, or as the program's requirements say;
+ * states are then as they were. */
 sn_status vm_execute(vm_execution *x) SN_MUST_USE;
 
 bool shader_has_matrices(const shader *s);
@@ -59,8 +60,8 @@ typedef struct vm_tally {
   int runs, launches, shaders, matrix_shaders;
   uint64_t instructions;
 } vm_tally;
-/* Compiles a graph and runs it with each of these numbers at the three sizes of subgroups, in a different order of threads each;
- * results must be those of the reference. options and tally may be NULL. */
+/* Compiles a graph and runs it with each of these numbers at the three sizes of subgroups, in a different order of
+ * threads each; results must be those of the reference. options and tally may be NULL. */
 plan_verdict vm_check(const sn_graph *g, const plan_numbers *n, int n_numbers,
                       const vm_check_options *options, vm_tally *tally, char *why, size_t size);
 

@@ -1,4 +1,5 @@
-/* One kernel on the interpreter of SPIR-V, for tests of that: made by a function, run by a few workgroups on two small buffers.
+/* One kernel on the interpreter of SPIR-V, for tests of that: made by a function, run by a few workgroups on two
+ * small buffers.
  *
  *   vm_stage s;
  *   if (stage_open(&s, 32, body))

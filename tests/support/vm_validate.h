@@ -6,8 +6,8 @@
  *   CHECK_EQ_STR(v.complaint, "");
  *   vm_validator_end(&v);
  *
- * Shaders with cooperative matrices are left out, since an installed spirv-val may not know them; the interpreter checks their
- * structure itself.
+ * Shaders with cooperative matrices are left out, since an installed spirv-val may not know them; the interpreter
+ * checks their structure itself.
  */
 #ifndef SINEW_TESTS_SUPPORT_VM_VALIDATE_H
 #define SINEW_TESTS_SUPPORT_VM_VALIDATE_H

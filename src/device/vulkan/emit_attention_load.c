@@ -86,11 +86,13 @@ val tile_load_vector(emitter *e, const attending *a, const row_list *l, val numb
   return k_vector(k, 4, x);
 }
 
-enum { BATCH = 8 };
 void tile_load(emitter *e, const attending *a, const tiles *t, const row_list *l, int n,
                tile_find find, const void *user) {
   kernel *k = e->k;
-  int each = (n + k->threads - 1) / k->threads, batch = each < BATCH ? each : BATCH;
+  /* Software has nothing to wait for, and compiles longer than it runs. */
+  enum { BATCH = 8, MANY_UNITS = 32 };
+  int each = (n + k->threads - 1) / k->threads, most = each < BATCH ? each : BATCH;
+  int batch = e->env.target->units >= MANY_UNITS ? most : 1;
   val x[BATCH], at[BATCH], all = k_index(k, n);
   k_loop first = k_loop_begin(k, k->local, all, k_index(k, batch * k->threads));
   for (int i = 0; i < batch; i++) {

@@ -79,12 +79,12 @@ static void add_grid(emitter *e, const scattering *s, const sn_dim *n) {
 
 /* --- the base --- */
 
-/* Whether the base is in the result's memory already. */
+/* Whether the base is in the result's memory already. An output that is in place of a value of the arena is not. */
 static bool is_in_place(const emitter *e, const scattering *s) {
   const program_value *values = e->env.program->values;
   const program_value *from = &values[s->base->value], *to = &values[s->to->value];
   bool placed = to->home == HOME_ARENA || to->home == HOME_PREPARED;
-  return s->base->value == s->to->value || to->in_place_of == s->base->value ||
+  return s->base->value == s->to->value ||
          (from->home == to->home &&
           (placed ? from->offset == to->offset && from->bytes > 0 : from->index == to->index));
 }

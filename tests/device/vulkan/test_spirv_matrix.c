@@ -1,5 +1,5 @@
-/* Cooperative matrices on the interpreter of SPIR-V: products of f16 and bf16 at every size of subgroups, and faults that it must
- * find. */
+/* Cooperative matrices on the interpreter of SPIR-V: products of f16 and bf16 at every size of subgroups, and faults
+ * that it must find. */
 #include "base/half.h"
 #include "support/test.h"
 #include "support/vm_stage.h"

@@ -1,5 +1,5 @@
-/* The interpreter of SPIR-V itself: kernels with a fault planted, each of which it must find, and sound ones, which it must not
- * accuse. */
+/* The interpreter of SPIR-V itself: kernels with a fault planted, each of which it must find, and sound ones, which
+ * it must not accuse. */
 #include "support/test.h"
 #include "support/vm_stage.h"
 

@@ -1,0 +1,35 @@
+/* Devices by name on the command line; a GPU that is not there, and why. */
+#include "support/command.h"
+#include "support/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SINEW(...) command_run(command_sinew(), __VA_ARGS__, (char *)NULL)
+
+static void check_without(const char *name, const char *says) {
+  command_result r = SINEW("check", "dir", "golden.json", "--device", name);
+  CHECK_EQ_INT(r.code, 2);
+  CHECK_STR_HAS(r.err, name);
+  CHECK_STR_HAS(r.err, says);
+  command_free(&r);
+}
+
+TEST(no_driver) {
+  setenv("VK_ICD_FILENAMES", "/no/such/file", 1);
+  setenv("VK_DRIVER_FILES", "/no/such/file", 1);
+  check_without("vulkan", "no Vulkan");
+  check_without("vulkan:0", "no Vulkan");
+  command_result r = SINEW("devices");
+  CHECK_EQ_INT(r.code, 0);
+  CHECK(strstr(r.out, "vulkan") == NULL);
+  CHECK_STR_HAS(r.out, "cpu");
+  command_free(&r);
+  unsetenv("VK_ICD_FILENAMES");
+  unsetenv("VK_DRIVER_FILES");
+}
+
+TEST(no_such_device) {
+  check_without("vulkan:99", "`sinew devices` lists them");
+  check_without("vulkans", "`sinew devices` lists them");
+}
