@@ -33,13 +33,10 @@ static void store(const struct row_epilogue *e, const row_op *op, int64_t from, 
     e->kernels->write(p->dtype, to, lanes, &(lane_block){.n = n, .rows = 1, .by = p->by});
 }
 
-/* Where lanes that an op makes go: to the memory that they are stored to, if its kernel writes no more than n of them, and those who
- * read whole blocks of it stay inside. */
-static void *place_lanes(const struct row_epilogue *e, row_op *op, int64_t from, int n,
-                         bool exact) {
+/* Where lanes that an op makes go: to the memory that they are stored to, if neither its kernel nor those that read them touch more
+ * than n: n is whole blocks, or all of the epilogue is cheap. */
+static void *place_lanes(const struct row_epilogue *e, row_op *op, int64_t from, bool exact) {
   const row_place *to = op->into >= 0 && exact ? e->ops[op->into].at : NULL;
-  if (to && to->at + from + whole(n) > to->count)
-    to = NULL;
   void *lanes = to ? (void *)element(to, to->at + from) : op->own;
   op->lanes = lanes;
   return lanes;
@@ -49,7 +46,7 @@ static void compute(const struct row_epilogue *e, row_op *op, int64_t from, int 
   const void *a = e->ops[op->a].lanes;
   const void *b = op->arguments > 1 ? e->ops[op->b].lanes : NULL;
   const void *c = op->arguments > 2 ? e->ops[op->c].lanes : NULL;
-  void *out = place_lanes(e, op, from, n, n % CPU_LANE_BLOCK == 0);
+  void *out = place_lanes(e, op, from, n % CPU_LANE_BLOCK == 0);
   op->kernel(out, a, b, c, op->i->x, op->i->y, n);
   if (op->rounds)
     e->kernels->round((sn_dtype)op->i->dtype, out, n);
@@ -66,7 +63,7 @@ static void run_chain(const struct row_epilogue *e, const row_op *op, int64_t fr
     if (s->other >= 0)
       steps[k].other = e->ops[s->other].lanes;
     if (s->to >= 0)
-      steps[k].to = place_lanes(e, &e->ops[s->to], from, n, op->cheap || n % CPU_LANE_BLOCK == 0);
+      steps[k].to = place_lanes(e, &e->ops[s->to], from, e->cheap || n % CPU_LANE_BLOCK == 0);
   }
   if (op->cheap)
     e->matmul->chain(steps, n_steps, n);
