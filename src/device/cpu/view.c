@@ -12,13 +12,6 @@ view view_of(const cpu_run *r, const strided *s) {
   return v;
 }
 
-int64_t view_count_max(const program *p, const strided *s) {
-  int64_t n = 1;
-  for (int d = 0; d < s->rank; d++)
-    n *= cpu_size_max(p, s->dim[d]);
-  return s->value ? n : 0;
-}
-
 void view_read(const view *v, int64_t at, int64_t stride, int64_t n, float *to) {
   if (v->dtype == SN_F32 && stride == 1)
     memcpy(to, (const float *)(const void *)v->data + at, (size_t)n * sizeof *to);

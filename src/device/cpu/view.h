@@ -13,8 +13,6 @@ typedef struct view {
 } view;
 
 view view_of(const cpu_run *r, const strided *s);
-/* Elements of the largest view that an operand can be. */
-int64_t view_count_max(const program *p, const strided *s);
 
 /* Element numbers below count from the start of the value: base + sum of i_d * stride[d]. */
 static inline int64_t view_at(const view *v, int n, const int64_t *index) {

@@ -18,7 +18,7 @@ kernel *emit_open(emitter *e, int threads) {
 }
 
 sn_status emit_launch_when(emitter *e, bool after, const amount *of, int64_t least, int64_t most) {
-  struct made_kernel made = {.part = e->part, .level = e->level, .after = after};
+  struct made_kernel made = {.level = e->level, .after = after};
   kernel *k = e->k;
   e->k = NULL;
   e->level++;

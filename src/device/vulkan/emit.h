@@ -29,7 +29,7 @@ typedef struct emitter {
   int part, level;   /* of the step; how many kernels the part has had */
   struct made_kernel {
     kernel_made made;
-    int part, level;
+    int level;
     bool after, taken;
   } * made;
   int n_made, room_made;

@@ -20,11 +20,7 @@ static val is(emitter *e, int op, val a, val b) {
 }
 static val both(emitter *e, val a, val b) { return k_and(e->k, a, b); }
 static val number(emitter *e, float x) { return k_f32(e->k, x); }
-static val pick(emitter *e, val type, val condition, val yes, val no) {
-  (void)type;
-  return k_select(e->k, condition, yes, no);
-}
-static val pick_float(emitter *e, val condition, val yes, val no) {
+static val pick(emitter *e, val condition, val yes, val no) {
   return k_select(e->k, condition, yes, no);
 }
 
@@ -37,9 +33,9 @@ static val float_to_int(emitter *e, val a, float lo, float hi, int32_t highest) 
   val below = is(e, SPV_FOrdLessThan, a, number(e, lo));
   val nan = spirv_op(s, SPV_IsNan, s->boolean, SPV_ARGS(a));
   val out = is(e, SPV_LogicalOr, above, nan);
-  val safe = pick_float(e, out, number(e, 0), pick_float(e, below, number(e, lo), a));
+  val safe = pick(e, out, number(e, 0), pick(e, below, number(e, lo), a));
   val i = spirv_op(s, SPV_ConvertFToS, s->i32, SPV_ARGS(safe));
-  return pick(e, s->i32, above, spirv_i32(s, highest), i);
+  return pick(e, above, spirv_i32(s, highest), i);
 }
 
 val emit_cast(emitter *e, val a, sn_dtype from, sn_dtype to) {
@@ -48,7 +44,7 @@ val emit_cast(emitter *e, val a, sn_dtype from, sn_dtype to) {
   if (from == to || (from_float && to_float))
     return a;
   if (from == SN_BOOL)
-    return pick(e, emit_lane_type(e, to), a, emit_number(e, to, 1), emit_number(e, to, 0));
+    return pick(e, a, emit_number(e, to, 1), emit_number(e, to, 0));
   if (to == SN_BOOL)
     return from_float ? is(e, SPV_FUnordNotEqual, a, number(e, 0))
                       : is(e, SPV_INotEqual, a, spirv_i32(s, 0));
@@ -73,7 +69,7 @@ static val round_bf16(emitter *e, val a) {
   up = spirv_op(s, SPV_IAdd, s->u32, SPV_ARGS(bits, up));
   val quiet = spirv_op(s, SPV_BitwiseOr, s->u32, SPV_ARGS(bits, spirv_u32(s, 0x400000)));
   val nan = spirv_op(s, SPV_IsNan, s->boolean, SPV_ARGS(a));
-  up = pick(e, s->u32, nan, quiet, up);
+  up = pick(e, nan, quiet, up);
   up = spirv_op(s, SPV_BitwiseAnd, s->u32, SPV_ARGS(up, spirv_u32(s, 0xffff0000)));
   return spirv_op(s, SPV_Bitcast, s->f32, SPV_ARGS(up));
 }
@@ -97,17 +93,17 @@ static val int_division(emitter *e, alu code, val a, val b) {
   val by_zero = is(e, SPV_IEqual, b, zero);
   val wraps = both(e, is(e, SPV_IEqual, b, spirv_i32(s, -1)),
                    is(e, SPV_IEqual, a, spirv_i32(s, INT32_MIN)));
-  val by = pick(e, s->i32, is(e, SPV_LogicalOr, by_zero, wraps), one, b);
+  val by = pick(e, is(e, SPV_LogicalOr, by_zero, wraps), one, b);
   val q = spirv_op(s, SPV_SDiv, s->i32, SPV_ARGS(a, by));
   val r =
       spirv_op(s, SPV_ISub, s->i32, SPV_ARGS(a, spirv_op(s, SPV_IMul, s->i32, SPV_ARGS(q, by))));
   if (code == ALU_floor_div || code == ALU_rem) {
     val mixed = is(e, SPV_SLessThan, spirv_op(s, SPV_BitwiseXor, s->i32, SPV_ARGS(r, by)), zero);
     mixed = both(e, mixed, is(e, SPV_INotEqual, r, zero));
-    q = pick(e, s->i32, mixed, spirv_op(s, SPV_ISub, s->i32, SPV_ARGS(q, one)), q);
-    r = pick(e, s->i32, mixed, spirv_op(s, SPV_IAdd, s->i32, SPV_ARGS(r, by)), r);
+    q = pick(e, mixed, spirv_op(s, SPV_ISub, s->i32, SPV_ARGS(q, one)), q);
+    r = pick(e, mixed, spirv_op(s, SPV_IAdd, s->i32, SPV_ARGS(r, by)), r);
   }
-  return pick(e, s->i32, by_zero, zero, code == ALU_rem || code == ALU_fmod ? r : q);
+  return pick(e, by_zero, zero, code == ALU_rem || code == ALU_fmod ? r : q);
 }
 
 static val int_alu(emitter *e, alu code, val a, val b) {
@@ -197,7 +193,7 @@ static val special(emitter *e, const instr *i, val a, val b, val c) {
   case ALU_xor: return is(e, SPV_LogicalNotEqual, a, b);
   case ALU_range_int: return range_int(e, i, a, b);
   case ALU_bits_below: return is(e, SPV_ULessThan, top24(e, a), spirv_u32(s, (uint32_t)i->x));
-  case ALU_select: return pick(e, emit_lane_type(e, (sn_dtype)i->dtype), a, b, c);
+  case ALU_select: return pick(e, a, b, c);
   case ALU_gauss: return emit_gauss(e, a, b, c);
   default: return 0;
   }

@@ -183,8 +183,6 @@ val k_vector(kernel *k, int n, const val *components);
 spirv_id k_component_type(kernel *k, spirv_id vector);
 
 /* --- subgroups: the threads that run in step. Every thread of the subgroup must get here. --- */
-val k_subgroup_sum(kernel *k, val x); /* f32: in a fixed order */
-val k_subgroup_max(kernel *k, val x);
 /* The value of the thread whose number in the subgroup differs in the bits of `mask`. */
 val k_shuffle_xor(kernel *k, val x, int mask);
 

@@ -181,29 +181,7 @@ spirv_id k_component_type(kernel *k, spirv_id vector) {
 
 /* --- subgroups --- */
 
-enum {
-  SCOPE_SUBGROUP = 3,
-  REDUCE = 0,
-  CAPABILITY_SUBGROUP = 61,
-  CAPABILITY_ARITHMETIC = 63,
-  CAPABILITY_SHUFFLE = 65
-};
-
-static val subgroup(kernel *k, int op, val x) {
-  k->subgroups = true;
-  spirv_capability(&k->s, CAPABILITY_SUBGROUP);
-  spirv_capability(&k->s, CAPABILITY_ARITHMETIC);
-  return spirv_op(&k->s, op, type_of(k, x), SPV_ARGS(k_u32(k, SCOPE_SUBGROUP), REDUCE, x));
-}
-
-val k_subgroup_sum(kernel *k, val x) {
-  return subgroup(
-      k, pick3(k, x, SPV_GroupNonUniformIAdd, SPV_GroupNonUniformIAdd, SPV_GroupNonUniformFAdd), x);
-}
-val k_subgroup_max(kernel *k, val x) {
-  return subgroup(
-      k, pick3(k, x, SPV_GroupNonUniformSMax, SPV_GroupNonUniformUMax, SPV_GroupNonUniformFMax), x);
-}
+enum { SCOPE_SUBGROUP = 3, CAPABILITY_SUBGROUP = 61, CAPABILITY_SHUFFLE = 65 };
 
 val k_shuffle_xor(kernel *k, val x, int mask) {
   k->subgroups = true;

@@ -235,10 +235,6 @@ static int64_t blocks_bytes(const plan_blocks *b) {
   return all;
 }
 
-int64_t plan_bytes(const device_plan *dp) {
-  return blocks_bytes(&dp->device) + blocks_bytes(&dp->shared) + dp->params.block.bytes;
-}
-
 sn_status vk_plan_place(device_plan *dp) {
   const program *p = dp->program;
   SN_TRY(place_arena(dp, HOME_ARENA, "the arena", p->arena_bytes, &dp->arena));

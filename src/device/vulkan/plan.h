@@ -128,7 +128,6 @@ struct device_plan {
 /* place.c */
 sn_status vk_plan_place(device_plan *dp) SN_MUST_USE;
 void plan_unplace(device_plan *dp);
-int64_t plan_bytes(const device_plan *dp); /* of the GPU's memory */
 static inline uint64_t room_address(const plan_room *r) {
   return r->block ? r->block->address + (uint64_t)r->at : 0;
 }
