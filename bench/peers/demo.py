@@ -1,7 +1,7 @@
 """The demonstration's training in PyTorch eager: same model, batch, optimiser and clipping; tokens a second.
 
-The sizes are read from what `sinew demo` writes and prints, so that they follow it. Its own figure counts the
-evaluations and stories that it shows on the way; PyTorch's counts training steps only.
+The sizes are read from what `sinew demo` writes and prints, so that they follow it. Both figures count training steps
+only: the loss read back, but no evaluations and no stories.
 """
 
 import json

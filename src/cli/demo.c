@@ -59,7 +59,8 @@ typedef struct demo {
   demo_record record;
   demo_view view;
   double entropy, first_loss, last_heldout;
-  int64_t total; /* steps planned */
+  double in_steps; /* seconds spent in training steps, without measuring and stories */
+  int64_t total;   /* steps planned */
 } demo;
 
 static volatile sig_atomic_t interrupted;
@@ -288,7 +289,7 @@ static void show_progress(demo *d, int64_t step, int64_t first, double loss) {
                      .total = d->total,
                      .loss = loss,
                      .heldout = d->last_heldout,
-                     .tokens_per_second = done * BATCH * CONTEXT / spent,
+                     .tokens_per_second = done * BATCH * CONTEXT / d->in_steps,
                      .seconds_left = spent / done * (double)(d->total - step)};
   demo_view_show(&d->view, &p, step == d->total);
 }
@@ -298,9 +299,11 @@ static sn_status train(demo *d) {
   demo_view_start(&d->view);
   while (!interrupted && (d->total == 0 || step < d->total)) {
     float loss;
+    double begin = demo_clock();
     SN_TRY(
         write_batch(sn_trainer_session(d->trainer), &d->batches, sn_trainer_batches(d->trainer)));
     SN_TRY(sn_trainer_step(d->trainer, &loss));
+    d->in_steps += demo_clock() - begin;
     if (step++ == 0)
       d->first_loss = (double)loss;
     if (d->total == 0 && step >= CALIBRATION)

@@ -52,7 +52,8 @@ static sn_status fuse(run *r) {
   if (r->out->program)
     return SN_OK;
   plan_options o = {.no_fusion = r->options->no_fusion, .watched = r->options->watched};
-  return plan_fuse(r->out->lowered, &o, &r->out->program);
+  SN_TRY(plan_fuse(r->out->lowered, &o, &r->out->program));
+  return plan_cut(r->out->program, r->ctx, r->options->cut_all);
 }
 
 static sn_status order(run *r) {

@@ -2,6 +2,7 @@
  *
  *   plan_fuse      requires: a lowered graph (only ops with an element, contractions and cores).
  *                  makes: values with homes but without offsets, steps in a valid order, prepare/main/commit.
+ *   plan_cut       pointwise parts that ask where they are become parts that know.
  *   plan_order     keeps: every dependency. Lowers the largest live set; never above that of the order it was given.
  *   plan_in_place  lets results take over the memory of arguments that die, where loads and stores agree.
  *   plan_place     offsets, arena_bytes, lower_bound, first and last.
@@ -22,6 +23,8 @@ typedef struct plan_options {
 sn_status plan_lower(const sn_graph *g, sn_graph **out_lowered) SN_MUST_USE;
 sn_status plan_fuse(sn_graph *lowered, const plan_options *options,
                     program **out_program) SN_MUST_USE;
+/* all: however short the pieces become */
+sn_status plan_cut(program *p, sn_ctx *ctx, bool all) SN_MUST_USE;
 sn_status plan_order(program *p, sn_ctx *ctx) SN_MUST_USE;
 sn_status plan_in_place(program *p, sn_ctx *ctx) SN_MUST_USE;
 sn_status plan_place(program *p, sn_ctx *ctx) SN_MUST_USE;

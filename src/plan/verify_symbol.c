@@ -208,11 +208,13 @@ static bool fold_integers(alu code, int64_t a, int64_t b, double *out) {
   }
 }
 
-/* The other argument where a known bool leaves only that; -1: none. */
+/* The other argument where a known bool, or a zero that is added, leaves only that; -1: none. */
 static int neutral(alu code, const sym *in) {
   for (int k = 0; k < 2; k++)
     if (in[k].known &&
-        ((code == ALU_and && in[k].number != 0) || (code == ALU_or && in[k].number == 0)))
+        ((code == ALU_and && in[k].number != 0) || (code == ALU_or && in[k].number == 0) ||
+         (code == ALU_add && is_float(in[k]) &&
+          in[k].number == 0))) /* but for the sign of a zero */
       return 1 - k;
   return -1;
 }

@@ -347,7 +347,7 @@ plan_verdict plan_check(const sn_graph *g, int modes, const plan_numbers *n, int
       continue;
     plan_run r;
     char said[700] = "";
-    compile_options o = {.no_fusion = mode & 1, .no_opt = mode & 2};
+    compile_options o = {.no_fusion = mode & 1, .no_opt = mode & 2, .cut_all = mode & 2};
     plan_verdict one = PLAN_WRONG;
     if (plan_run_start(&r, g, &o) == SN_OK)
       one = check_all(&r, n, n_numbers, said, sizeof said);
