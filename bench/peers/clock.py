@@ -5,9 +5,17 @@ import statistics
 import time
 
 
-def sample(call, least_s=0.2, fewest=5, most=200):
-    """Seconds of each of some calls, behind a warm-up call."""
+def warm_up(call, least_s):
+    """One call, and more until so much time has passed."""
+    start = time.perf_counter()
     call()
+    while time.perf_counter() - start < least_s:
+        call()
+
+
+def sample(call, least_s=0.2, fewest=5, most=200, warm_s=0.0):
+    """Seconds of each of some calls, behind a warm-up."""
+    warm_up(call, warm_s)
     gc.disable()
     taken, start = [], time.perf_counter()
     while len(taken) < fewest or (time.perf_counter() - start < least_s and len(taken) < most):

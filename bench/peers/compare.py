@@ -43,7 +43,8 @@ def start(workload, options):
 
     players = []
     if options.sinew:
-        players.append(sinew.Sinew(options.sinew, workload, options.threads, options.fewest))
+        ours = ["--threads", str(options.threads)]
+        players.append(sinew.Sinew(options.sinew, workload, options.fewest, ours))
     for name in options.peers:
         if engines.ENGINES[name].unfit(workload) is None:
             print(f"{workload}: preparing {name}", file=sys.stderr)
@@ -77,7 +78,7 @@ def cell(result, player, form):
 
 def best_peer(result, form):
     """(ms, name) of the fastest peer."""
-    found = [(cell(result, name, form), name) for name in result if name != "sinew"]
+    found = [(cell(result, name, form), name) for name in result if not name.startswith("sinew")]
     return min((pair for pair in found if pair[0] is not None), default=(None, None))
 
 
@@ -85,13 +86,15 @@ def number(x, width=11):
     return f"{x:{width}.2f}" if x is not None else " " * (width - 1) + "–"
 
 
-def table(results, peers):
-    heads = ["sinew", *peers]
-    lines = [f"{'workload':<16}{'form':<11}" + "".join(f"{h:>12}" for h in heads) + "  best/ours"]
+def table(results, peers, ours_names=("sinew",)):
+    """The ratio is to the first of ours."""
+    heads = [*ours_names, *peers]
+    widths = [max(11, len(h) + 1) for h in heads]
+    lines = [f"{'workload':<16}{'form':<11}" + "".join(f" {h:>{w}}" for h, w in zip(heads, widths)) + "  best/ours"]
     for workload, result in results.items():
         for form in workloads.FORMS:
-            row = "".join(" " + number(cell(result, h, form)) for h in heads)
-            ours, (best, name) = cell(result, "sinew", form), best_peer(result, form)
+            row = "".join(" " + number(cell(result, h, form), w) for h, w in zip(heads, widths))
+            ours, (best, name) = cell(result, ours_names[0], form), best_peer(result, form)
             ratio = f"{best / ours:9.2f}  {name}" if ours and best else "        –"
             lines.append(f"{workload:<16}{form:<11}{row}  {ratio}")
     return "\n".join(lines)

@@ -75,9 +75,11 @@ class Eager(Engine):
         return run
 
     def training(self, x):
+        target = self.models.target(self.workload)
+
         def loss(*values):
             output = self.model(*values)
-            return output, self.models.loss(self.workload, output)
+            return output, self.models.loss(self.workload, output, target)
 
         loss = self.compiled(loss, "training")
 

@@ -9,12 +9,17 @@ import sys
 import workloads
 
 ENGINES = ("eager", "eager-nhwc", "compiled", "onnxruntime", "jax")
+GPU_ENGINES = ("compiled", "jax", "eager", "autotuned")
+DEFAULTS = {"cpu": {"peers": ENGINES, "rounds": 5, "least_s": 0.3},
+            "gpu": {"peers": GPU_ENGINES, "rounds": 2, "least_s": 0.1}}
 
 
 def run_workloads(options):
-    import compare
-
-    return compare.main(options)
+    if options.device == "cpu":
+        import compare as side
+    else:
+        import gpu as side
+    return side.main(options)
 
 
 def run_matmul(options):
@@ -35,6 +40,12 @@ def run_demo(options):
     return demo.main(options)
 
 
+def run_markdown(options):
+    import gpu
+
+    print(gpu.markdown(json.loads(options.json.read_text())))
+
+
 def run_shapes(options):
     import shapes
 
@@ -47,6 +58,7 @@ MODES = {
     "matmul": (run_matmul, "matmuls against OpenBLAS"),
     "conv": (run_conv, "convolutions and their gradients against PyTorch"),
     "demo": (run_demo, "tokens a second of the demonstration's training against PyTorch eager"),
+    "markdown": (run_markdown, "print the table of --json, from workloads on a GPU"),
     "shapes": (run_shapes, "write shapes.json anew from PyTorch's calls"),
 }
 
@@ -59,13 +71,29 @@ def parse(arguments):
     parser.add_argument("--no-sinew", dest="sinew", action="store_const", const=None, help="the peers only")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--workload", action="append", choices=workloads.NAMES, help="only this one; may be repeated")
-    parser.add_argument("--peers", nargs="*", choices=ENGINES, default=ENGINES)
-    parser.add_argument("--rounds", type=int, default=5, help="turns that each takes; default 5")
+    parser.add_argument("--peers", nargs="*", choices=sorted({*ENGINES, *GPU_ENGINES}), help="default: all that fit")
+    parser.add_argument("--rounds", type=int, help="turns that each takes; default 5, on a GPU 2")
     parser.add_argument("--fewest", type=int, default=5, help="least runs a turn; default 5")
-    parser.add_argument("--least-s", type=float, default=0.3, help="least seconds a turn of a peer; default 0.3")
+    parser.add_argument("--least-s", type=float, help="least seconds a turn of a peer; default 0.3, on a GPU 0.1")
     parser.add_argument("--best", action="store_true", help="the least time instead of the median, for a busy machine")
     parser.add_argument("--json", type=pathlib.Path, help="write the results there")
-    return parser.parse_args(arguments)
+    add_gpu(parser)
+    options = parser.parse_args(arguments)
+    for name, value in DEFAULTS["cpu" if options.device == "cpu" else "gpu"].items():
+        if getattr(options, name) is None:
+            setattr(options, name, value)
+    return options
+
+
+def add_gpu(parser):
+    gpu = parser.add_argument_group("workloads on a GPU")
+    gpu.add_argument("--device", choices=("cpu", "cuda", "dry"), default="cpu",
+                     help="dry: what cuda does, but on the CPU, to try the scripts out")
+    gpu.add_argument("--ready-s", type=float, default=600, help="what is not compiled by then is left out; default 600")
+    gpu.add_argument("--limit-s", type=float, default=3600, help="no round begins after so long; default 3600")
+    gpu.add_argument("--warm-s", type=float, default=0.03, help="runs before a turn of a peer; default 0.03 s")
+    gpu.add_argument("--repeat", type=int, default=100, help="runs in a turn of ours; default 100")
+    gpu.add_argument("--logs", type=pathlib.Path, help="a folder for what the peers print")
 
 
 def main():

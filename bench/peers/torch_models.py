@@ -296,7 +296,7 @@ MODELS = {"SmolLM2-135M": SmolLM2, "SmolVLA": SmolVLA, "StableDiffusion": UNet, 
 CONVOLUTIONAL = ("StableDiffusion", "ResNet-50")
 
 
-def build(workload, init):
+def build(workload, init, device="cpu"):
     """The model with its values; the buffers of batch norms (mean 0, variance 1) are no parameters."""
     with torch.device("meta"):
         model = MODELS[workload]()
@@ -310,14 +310,20 @@ def build(workload, init):
     assert not unexpected and not set(missing) & {n for n, _ in model.named_parameters()}
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name not in workloads.description(workload)["not_trained"])
-    return model
+    if hasattr(model, "tables"):
+        model.tables = tuple(x.to(device) for x in model.tables)
+    return model.to(device)
 
 
-def loss(workload, output):
-    target = workloads.target(workload)
+def target(workload, device="cpu"):
+    """What `loss` compares with, or None."""
+    values = workloads.target(workload)
+    return None if values is None else torch.from_numpy(values).to(device)
+
+
+def loss(workload, output, target):
     if target is None:
         return output.pow(2).mean()
-    target = torch.from_numpy(target)
     if workload == "StableDiffusion":
         return F.mse_loss(output, target)
     return F.cross_entropy(output.flatten(0, -2), target.flatten())

@@ -107,8 +107,11 @@ typedef struct sn_session_stats {
   int64_t steps, launches, barriers; /* of one run, prepare aside */
   int64_t prepare_steps; /* first steps of the plan, run when a state that they read has changed */
   int64_t arena_bytes, prepare_bytes; /* beside states, inputs and outputs */
-  int threads;                        /* that runs use */
+  int64_t pipelines;                  /* a GPU's kernels that differ; 0 elsewhere */
+  int64_t device_bytes; /* of a GPU's memory: all that the session holds, states aside */
+  int threads;          /* that runs use */
   double compile_s;
+  double host_s;   /* of the last good run: seconds that were not spent waiting for a GPU */
   bool from_cache; /* the plan was found in plan_cache, and proved */
 } sn_session_stats;
 
@@ -127,16 +130,31 @@ typedef struct sn_step {
 /* Steps in order, those of prepare first; SN_ERR_NOT_FOUND beyond the last. */
 SN_MUST_USE SN_API sn_status sn_session_step(sn_session *session, int index, sn_step *out_step);
 
-/* Devices of this build on this machine, the one that "auto" chooses first; NULL beyond the last. To list GPUs loads their
+/* Devices of this build on this machine: "cpu", "ref", then GPUs, the best first; NULL beyond the last. To list GPUs loads their
  * drivers. Constants, for any thread:
  *
  *   for (int i = 0; sn_device_name(i); i++)
  *     printf("%s: %s\n", sn_device_name(i), sn_device_description(i)); */
 SN_API const char *sn_device_name(int index);
 SN_API const char *sn_device_description(int index);
+/* What a look at the device itself tells: which of its units were tested, and how that went; "" where there is nothing to tell. It opens
+ * the device and may test it, once; the text stays. */
+SN_API const char *sn_device_note(int index);
 /* The index of the device that a name (or NULL, "auto") means: "vulkan:0" is the first GPU, listed as "vulkan". -1: none. */
 SN_API int sn_device_find(const char *name);
-/* Why a name means no device, where more can be said than that: "no Vulkan driver: …"; "" otherwise. */
+/* What a device can do a second at best. */
+typedef struct sn_device_peaks {
+  double bytes;        /* of its memory, read and written */
+  double flops;        /* f32 operations; a multiply-add is two */
+  double matrix_flops; /* of products of halves by its units for matrices; 0: it has none */
+  double
+      launch_s; /* from the begin of a step that does nothing to that of the next, which waits for it */
+} sn_device_peaks;
+/* Measures it, for some tenths of a second. SN_ERR_UNSUPPORTED for devices that do not know how. */
+SN_MUST_USE SN_API sn_status sn_device_measure(sn_ctx *ctx, int index, sn_device_peaks *out_peaks);
+
+/* Why a name means no device, where more can be said than that: "no Vulkan driver: …"; "" otherwise. Of "auto": why it means
+ * the CPU; NULL means the same, but is "" as well where the machine has no GPU that could have been used. */
 SN_API const char *sn_device_why_not(const char *name);
 
 #ifdef __cplusplus

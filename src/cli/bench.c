@@ -22,7 +22,7 @@ static const cli_option options[] = {
     {"--workload", "NAME", CLI_TEXT, offsetof(bench_args, workload), false,
      "one of the reference workloads, or all (default)"},
     {"--repeat", "N", CLI_INT, offsetof(bench_args, repeat), false,
-     "runs to take the median of, behind two that are not counted; default 5"},
+     "runs to take the median of, behind some that are not counted; default 5"},
     {"--json", NULL, CLI_FLAG, offsetof(bench_args, json), false,
      "print JSON in the field names of the Inference Arena"},
     {"--html", "FILE", CLI_TEXT, offsetof(bench_args, html), false, "write a page with pictures"},
@@ -78,6 +78,7 @@ static void choose_device(const char *asked, bench_options *o) {
   int i = sn_device_find(asked);
   o->device = i < 0 ? asked : sn_device_name(i);
   o->description = i < 0 ? "" : sn_device_description(i);
+  o->note = i < 0 ? "" : sn_device_note(i);
 }
 
 static sn_status write_html(FILE *out, void *user) {
@@ -102,27 +103,49 @@ static sn_status write_to(sn_ctx *ctx, const char *path, sn_status (*write)(FILE
 static sn_status show(sn_ctx *ctx, const bench_args *a, bench_report *r) {
   if (a->json)
     bench_json(stdout, r);
-  else
+  else {
     bench_table(stdout, r);
+    bench_counts(stdout, r);
+  }
   if (a->profile && !a->json)
     bench_profile(stdout, r);
   SN_TRY(write_to(ctx, a->html, write_html, r));
   return write_to(ctx, a->trace, write_trace, r);
 }
 
-/* Beyond all caches; behind each workload, since what memory gives is not steady on all machines. They are the processor's: other
- * devices have none here. */
-static sn_status see_peaks(sn_ctx *ctx, bench_options *o, int threads) {
+/* Beyond all caches; behind each workload, since what memory gives is not steady on all machines. */
+static sn_status see_processor(sn_ctx *ctx, bench_options *o, int threads) {
   const double footprint = 1e8;
-  bool wanted = o->profile && strcmp(o->device, "cpu") == 0;
-  bench_peak *p = wanted ? bench_peak_create(threads, footprint) : NULL;
-  if (wanted && !p)
+  bench_peak *p = bench_peak_create(threads, footprint);
+  if (!p)
     return sn_ctx_fail(ctx, SN_ERR_NO_MEMORY, "out of memory");
-  double flops = p ? bench_peak_flops(p) : 0, bytes = p ? bench_peak_copy(p, footprint) : 0;
+  double flops = bench_peak_flops(p), bytes = bench_peak_copy(p, footprint);
   o->peak_flops = flops > o->peak_flops ? flops : o->peak_flops;
   o->peak_bytes = bytes > o->peak_bytes ? bytes : o->peak_bytes;
   bench_peak_destroy(p);
   return SN_OK;
+}
+
+/* Devices that cannot tell have none. */
+static sn_status see_device(sn_ctx *ctx, bench_options *o) {
+  sn_device_peaks p;
+  sn_status status = sn_device_measure(ctx, sn_device_find(o->device), &p);
+  if (status == SN_ERR_UNSUPPORTED)
+    return SN_OK;
+  SN_TRY(status);
+  o->peak_flops = p.flops;
+  o->peak_matrix_flops = p.matrix_flops;
+  o->peak_bytes = p.bytes;
+  o->launch_s = p.launch_s;
+  return SN_OK;
+}
+
+static sn_status see_peaks(sn_ctx *ctx, bench_options *o, int threads) {
+  if (!o->profile)
+    return SN_OK;
+  if (strcmp(o->device, "cpu") == 0)
+    return see_processor(ctx, o, threads);
+  return o->peak_flops > 0 ? SN_OK : see_device(ctx, o);
 }
 
 static sn_status run_in(sn_ctx *ctx, const bench_args *a) {

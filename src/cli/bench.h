@@ -15,6 +15,7 @@ typedef struct bench_step {
 typedef struct bench_form {
   const char *name; /* "inference", "latency", "training" */
   double compile_s, median_ms, best_ms;
+  double host_ms; /* the least that a run took without waiting for a GPU */
   sn_session_stats stats;
   bench_step *steps; /* with profile or trace only */
   int n_steps;
@@ -37,13 +38,16 @@ typedef struct bench_result {
 typedef struct bench_options {
   const char *device; /* a name of sn_device_name */
   const char *description;
+  const char *note; /* sn_device_note, "" where there is nothing to tell */
   int threads, repeat;
   bool spans; /* time steps */
   const char *plan_cache;
   sn_precision precision;
   bool profile; /* JSON has where the time goes */
-  /* What the machine can do a second, on as many threads; 0: not measured, which only a profile asks for. */
-  double peak_flops, peak_bytes;
+  /* What the machine can do a second, on as many threads; 0: not measured, which only a profile asks for. By matrices: 0 where the
+   * device has no units for them. */
+  double peak_flops, peak_matrix_flops, peak_bytes;
+  double launch_s; /* of a step that does nothing; GPUs */
 } bench_options;
 
 typedef struct bench_report {
@@ -58,6 +62,8 @@ sn_status bench_measure(sn_ctx *ctx, const sn_workload *workload, const bench_op
 void bench_free(bench_result *result);
 
 void bench_table(FILE *out, const bench_report *r);
+/* What the device runs for them: steps, launches and the like; nothing where that is not counted. */
+void bench_counts(FILE *out, const bench_report *r);
 void bench_json(FILE *out, const bench_report *r);
 void bench_profile(FILE *out, const bench_report *r);
 void bench_trace(FILE *out, const bench_report *r);
@@ -71,8 +77,9 @@ typedef struct bench_share {
 } bench_share;
 enum { BENCH_SHARES = 16 };
 int bench_shares(const bench_options *o, const bench_form *f, bench_share out[BENCH_SHARES]);
-/* The least time for a step: the longer of arithmetic and memory traffic at the peaks; at most what it took (operands that
- * come from a cache are faster than memory). 0 without peaks. */
+/* The least time for a step: the longer of arithmetic and memory traffic at the peaks, for matmuls and attention those of products by
+ * matrices where the precision allows them; at most what it took (operands that come from a cache are faster than memory). 0
+ * without peaks. */
 double bench_bound(const bench_options *o, const bench_step *s);
 
 /* The steps that took longest, the longest first; returns how many. */

@@ -9,8 +9,9 @@
 void bench_table(FILE *out, const bench_report *r) {
   char a[REPORT_NUMBER], b[REPORT_NUMBER];
   int threads = r->n > 0 ? r->results[0].form[0].stats.threads : 0;
-  fprintf(out, "%s: %s; %d thread%s; median of %d\n\n", r->options->device, r->options->description,
+  fprintf(out, "%s: %s; %d thread%s; median of %d\n", r->options->device, r->options->description,
           threads, report_plural(threads), r->options->repeat);
+  fprintf(out, "%s%s\n", r->options->note, *r->options->note ? "\n" : "");
   fprintf(out, "%-16s %10s %13s %11s %12s %11s %11s  %s\n", "workload", "compile s", "inference ms",
           "latency ms", "training ms", "arena", "process", "loss");
   for (int i = 0; i < r->n; i++) {
@@ -21,6 +22,23 @@ void bench_table(FILE *out, const bench_report *r) {
             report_bytes((double)x->form[2].stats.arena_bytes, a),
             report_bytes((double)x->peak_bytes, b), x->loss);
   }
+}
+
+void bench_counts(FILE *out, const bench_report *r) {
+  char bytes[REPORT_NUMBER];
+  if (r->n == 0 || r->results[0].form[0].stats.pipelines == 0)
+    return;
+  fprintf(out, "\n%-16s %-10s %6s %9s %9s %10s %8s %11s\n", "a run of", "", "steps", "launches",
+          "barriers", "pipelines", "host us", "GPU memory");
+  for (int i = 0; i < r->n; i++)
+    for (int k = 0; k < BENCH_FORMS; k++) {
+      const bench_form *f = &r->results[i].form[k];
+      fprintf(out, "%-16s %-10s %6lld %9lld %9lld %10lld %8.1f %11s\n",
+              sn_workload_name(r->results[i].workload), f->name, (long long)f->stats.steps,
+              (long long)f->stats.launches, (long long)f->stats.barriers,
+              (long long)f->stats.pipelines, 1e3 * f->host_ms,
+              report_bytes((double)f->stats.device_bytes, bytes));
+    }
 }
 
 /* --- JSON --- */
@@ -44,6 +62,21 @@ static void json_memory(FILE *out, const bench_result *x) {
   json_bytes(out, ", ", "training_arena_bytes", x->form[2].stats.arena_bytes);
   json_bytes(out, ", ", "prepare_bytes", prepared);
   json_bytes(out, ", ", "state_bytes", x->state_bytes);
+  fputc('}', out);
+}
+
+static void json_counts(FILE *out, const bench_result *x) {
+  fputs(",\n \"counts\": {", out);
+  for (int k = 0; k < BENCH_FORMS; k++) {
+    const sn_session_stats *s = &x->form[k].stats;
+    fprintf(out, "%s\"%s\": {\"steps\": %lld, \"launches\": %lld, \"barriers\": %lld",
+            k ? ", " : "", x->form[k].name, (long long)s->steps, (long long)s->launches,
+            (long long)s->barriers);
+    json_bytes(out, ", ", "pipelines", s->pipelines);
+    json_bytes(out, ", ", "device_bytes", s->device_bytes);
+    json_pair(out, ", ", "host_us", 1e3 * x->form[k].host_ms);
+    fputc('}', out);
+  }
   fputc('}', out);
 }
 
@@ -108,6 +141,7 @@ static void json_result(FILE *out, const bench_report *r, const bench_result *x)
   }
   fputs("]},\n ", out);
   json_memory(out, x);
+  json_counts(out, x);
   if (r->options->profile)
     json_profile(out, r->options, x);
   fputc('}', out);
@@ -130,8 +164,17 @@ static int by_seconds(const void *a, const void *b) {
   return (x < y) - (x > y);
 }
 
+/* Operations a second that a step may come to. */
+static double peak_of(const bench_options *o, const bench_step *s) {
+  bool products = strcmp(s->archetype, "matmul") == 0 || strncmp(s->archetype, "attention", 9) == 0;
+  if (!products || o->precision == SN_PRECISION_EXACT || o->peak_matrix_flops <= 0)
+    return o->peak_flops;
+  double each = o->peak_matrix_flops / (o->precision == SN_PRECISION_FAST ? 3 : 1);
+  return each > o->peak_flops ? each : o->peak_flops;
+}
+
 double bench_bound(const bench_options *o, const bench_step *s) {
-  double compute = o->peak_flops > 0 ? s->flops / o->peak_flops : 0;
+  double compute = o->peak_flops > 0 ? s->flops / peak_of(o, s) : 0;
   double memory = o->peak_bytes > 0 ? s->bytes / o->peak_bytes : 0;
   double least = compute > memory ? compute : memory;
   return least < s->seconds ? least : s->seconds;
@@ -216,14 +259,26 @@ static void profile_form(FILE *out, const bench_options *o, const char *workload
   profile_steps(out, o, f, all);
 }
 
-void bench_profile(FILE *out, const bench_report *r) {
-  if (r->options->peak_flops > 0)
-    fprintf(out,
-            "\nbound: what the least time is of the time taken, at %.1f GFLOP/s and %.1f GB/s as "
-            "measured\n",
-            1e-9 * r->options->peak_flops, 1e-9 * r->options->peak_bytes);
-  else
+static void profile_peaks(FILE *out, const bench_options *o) {
+  if (o->peak_flops <= 0) {
     fputs("\nbound: not known for this device\n", out);
+    return;
+  }
+  fprintf(out,
+          "\nbound: what the least time is of the time taken, at %.1f GFLOP/s and %.1f GB/s as "
+          "measured\n",
+          1e-9 * o->peak_flops, 1e-9 * o->peak_bytes);
+  if (o->peak_matrix_flops > 0)
+    fprintf(out, "products of halves by matrices: %.1f GFLOP/s%s\n", 1e-9 * o->peak_matrix_flops,
+            o->precision == SN_PRECISION_FAST    ? ", three for one of matmul and attention"
+            : o->precision == SN_PRECISION_EXACT ? ", not used for exact ones"
+                                                 : "");
+  if (o->launch_s > 0)
+    fprintf(out, "a step that does nothing: %.2f us\n", 1e6 * o->launch_s);
+}
+
+void bench_profile(FILE *out, const bench_report *r) {
+  profile_peaks(out, r->options);
   for (int i = 0; i < r->n; i++)
     for (int k = 0; k < BENCH_FORMS; k++)
       profile_form(out, r->options, sn_workload_name(r->results[i].workload),

@@ -8,8 +8,19 @@
 
 enum { MOST_THREADS = 1024 };
 
+/* Whoever said "auto", or nothing on a machine with a GPU, is told that it is not used. */
+static void say_why_cpu(const cli_command *self, const char *name) {
+  const char *why = sn_device_why_not(name);
+  if (*why)
+    (void)cli_error(self, "on the CPU: %s", why);
+}
+
 int cli_check_device(const cli_command *self, const char *name) {
-  if (!name || sn_device_find(name) >= 0)
+  if (!name || strcmp(name, "auto") == 0) {
+    say_why_cpu(self, name);
+    return CLI_OK;
+  }
+  if (sn_device_find(name) >= 0)
     return CLI_OK;
   const char *why = sn_device_why_not(name);
   (void)cli_error(self, "--device: there is no \"%s\"%s%s; `sinew devices` lists them", name,

@@ -56,7 +56,11 @@ static int run_devices(const cli_command *self, int argc, char **argv) {
   if (!cli_parse(self, argc, argv, NULL))
     return CLI_USAGE;
   for (int i = 0; sn_device_name(i); i++)
-    printf("%-8s %s%s\n", sn_device_name(i), sn_device_description(i), i == 0 ? " (auto)" : "");
+    printf("%-8s %s%s%s%s\n", sn_device_name(i), sn_device_description(i),
+           *sn_device_note(i) ? "; " : "", sn_device_note(i),
+           i == sn_device_find(NULL) ? " (auto)" : "");
+  if (*sn_device_why_not(NULL))
+    printf("auto is not a GPU: %s\n", sn_device_why_not(NULL));
   return CLI_OK;
 }
 

@@ -61,6 +61,13 @@ typedef struct device_run {
   void *span_user;
 } device_run;
 
+/* What became of a program. */
+typedef struct device_counts {
+  int launches, barriers; /* of one run, prepare aside */
+  int pipelines;          /* kernels that differ */
+  int64_t bytes;          /* of the device's memory, states aside */
+} device_counts;
+
 typedef struct device_mirrors {
   sn_status (*create)(const device *d, sn_ctx *ctx, size_t bytes, device_memory **out) SN_MUST_USE;
   void (*destroy)(device_memory *m);
@@ -72,11 +79,20 @@ typedef struct device_mirrors {
 
 struct device {
   const char *name, *description;
+  /* What a look at the device itself tells, for people: which of its units were tested, and how that went. Opens it; the same text from
+   * then on. NULL: nothing. */
+  const char *(*note)(const device *d);
   sn_status (*lower)(const device *d, sn_ctx *ctx, const program *p, const device_options *options,
                      device_plan **out) SN_MUST_USE;
   sn_status (*run)(device_plan *dp, const device_run *run) SN_MUST_USE;
   void (*destroy)(device_plan *dp);
   int (*threads)(const device_plan *dp); /* that runs use; NULL: one */
+  /* NULL: the program's own numbers stand. */
+  void (*count)(const device_plan *dp, device_counts *out);
+  /* Seconds that the calling thread has waited for the device in runs so far. NULL: it never does. */
+  double (*waited)(void);
+  /* What it can do a second, as a short measurement finds. NULL: not known. */
+  sn_status (*measure)(const device *d, sn_ctx *ctx, sn_device_peaks *out) SN_MUST_USE;
   /* What the device itself derives from states that the program does not assign and keeps from run to run (packed
    * weights): whether from this state, so that a run after it has changed must have `prepare` set; and its memory. NULL:
    * nothing. */
@@ -89,9 +105,16 @@ struct device {
   sn_status (*read_output)(device_plan *dp, int output, void *to, size_t bytes) SN_MUST_USE;
 };
 
-/* Devices of this build on this machine, the one that "auto" means first; NULL beyond the last. */
+/* Devices of this build on this machine: the CPU, then GPUs; NULL beyond the last. */
 const device *device_at(int index);
-/* By name; NULL or "auto": the first. NULL when there is none. */
+/* By name; NULL when there is none. NULL or "auto": a GPU if there is a good one, else the CPU. */
 const device *device_find(const char *name);
+
+/* Why "auto" means the CPU. */
+typedef struct device_choice {
+  char why[300];     /* "" where it means a GPU */
+  bool has_hardware; /* the machine seems to have a GPU, which could not be used */
+} device_choice;
+const device_choice *device_why_auto(void);
 
 #endif

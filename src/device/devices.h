@@ -10,8 +10,9 @@ extern const device cpu_device;
 const device *vulkan_device_at(int index);
 /* "vulkan" is the first, "vulkan:N" the N-th. */
 const device *vulkan_device_find(const char *name);
-/* The best GPU that is not software, after a test of it; NULL: none, or it failed. Loads no driver on machines that have no GPU. */
-const device *vulkan_device_proved(void);
+/* The best GPU that is not software, after a test of it; NULL and why: there is none, or it failed. Loads no driver on machines that
+ * have no GPU. */
+const device *vulkan_device_proved(device_choice *out_why);
 /* Why there is none. */
 const char *vulkan_why_none(void);
 

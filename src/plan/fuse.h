@@ -67,6 +67,7 @@ typedef struct fuse_group {
   int stage;
   bool prepared, dead;
   bool commits;     /* made for a value that is assigned */
+  bool read;        /* some other group reads of it, or may have tried to */
   uint32_t updates; /* the value over whose memory it stores (fuse_update.c); 0: none */
   reg update_store;
   int n_axes, n_outer;   /* LOOP: n_outer 0 is pointwise. MATMUL: n_axes without k */

@@ -3,6 +3,9 @@
 #include "ops/table.h"
 #include "plan/fuse.h"
 
+/* Of what is computed again rather than stored: arithmetic, in multiplications; how many times smaller numbers of rows are. */
+enum { CHEAP_FLOPS = 2, CHEAP_SHARE = 16 };
+
 typedef struct nested {
   elem_ctx c;
   emission *e;
@@ -223,9 +226,10 @@ static bool comes_before(emission *e, int other) {
   fuse_group *g = e->f->groups[e->group];
   if (other < 0)
     return true;
-  const fuse_group *h = e->f->groups[other];
+  fuse_group *h = e->f->groups[other];
   if (e->fresh && g->stage <= h->stage)
     g->stage = h->stage + 1;
+  h->read = h->read || h->stage < g->stage;
   return h->stage < g->stage;
 }
 
@@ -249,10 +253,38 @@ static bool computes_already(const emission *e, uint32_t value) {
   return false;
 }
 
+/* Whether other loops compute a member for themselves: little arithmetic on one value that is in memory anyway and on numbers of rows
+ * (x - mean). It is then never stored: reading it costs what reading that value does. */
+static bool is_cheap_again(const emission *e, uint32_t value) {
+  const fuse *f = e->f;
+  const fuse_value *v = &f->values[value];
+  const node_facts *facts = fuse_facts(f, value);
+  const node *n = fuse_node(f, value);
+  const fuse_group *home = f->groups[fuse_root(f, v->group)];
+  if (f->options->no_fusion || f->groups[e->group]->kind != GROUP_LOOP ||
+      home->kind != GROUP_LOOP || home->updates)
+    return false;
+  if (v->pinned || v->wanted || facts->view || facts->reduces || facts->requires ||
+      facts->flops > CHEAP_FLOPS)
+    return false;
+  int whole = 0;
+  for (int k = 0; k < n->n_in; k++) {
+    const fuse_value *in = &f->values[n->in[k].id];
+    if (n->in[k].id && in->elements * CHEAP_SHARE > v->elements) {
+      whole++;
+      bool made_elsewhere =
+          in->state == VALUE_MEMBER && fuse_root(f, in->group) != fuse_root(f, v->group);
+      if (in->state != VALUE_LEAF && !made_elsewhere)
+        return false;
+    }
+  }
+  return whole == 1;
+}
+
 static reg emit_member(emission *e, uint32_t value, const place *at, int depth) {
   const fuse_value *v = &e->f->values[value];
   int home = fuse_root(e->f, v->group);
-  if (home != e->group && computes_already(e, value))
+  if (home != e->group && (computes_already(e, value) || is_cheap_again(e, value)))
     return emit_float(e, value, at, depth);
   if (home != e->group)
     return comes_before(e, home) ? emit_load(e, value, at) : give_up(e);

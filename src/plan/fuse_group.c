@@ -87,6 +87,7 @@ bool fuse_merge(fuse *f, int into, int from) {
     a->after[a->n_after++] = b->after[k];
   }
   b->merged = into;
+  a->read = a->read || b->read;
   return true;
 }
 
@@ -98,14 +99,29 @@ static bool share_a_load(const fuse_group *a, const fuse_group *b) {
   return false;
 }
 
+/* Whether a group may be of a later stage: rows of which nobody has read. */
+static bool may_rise(const fuse_group *of, const fuse_group *to) {
+  return of->stage < to->stage && of->n_outer > 0 && of->prepared == to->prepared &&
+         of->commits == to->commits && !of->read;
+}
+
 /* Groups made shortly before, over the same space and with a load in common, take the new one in. */
 static void merge_with_recent(fuse *f, int group) {
   enum { RECENT = 12 };
-  const fuse_group *g = f->groups[group];
-  for (int k = group - 1; k >= 0 && k >= group - RECENT; k--)
-    if (f->groups[k]->merged < 0 && f->groups[k]->stage == g->stage &&
-        same_space(f->groups[k], g) && share_a_load(f->groups[k], g) && fuse_merge(f, k, group))
+  fuse_group *g = f->groups[group];
+  for (int k = group - 1; k >= 0 && k >= group - RECENT; k--) {
+    fuse_group *of = f->groups[k];
+    if (of->merged >= 0 || !same_space(of, g) || !share_a_load(of, g))
+      continue;
+    const int stages[] = {of->stage, g->stage};
+    if (may_rise(of, g))
+      of->stage = g->stage;
+    else if (may_rise(g, of))
+      g->stage = of->stage;
+    if (of->stage == g->stage && fuse_merge(f, k, group))
       return;
+    of->stage = stages[0], g->stage = stages[1];
+  }
 }
 
 /* --- joining --- */

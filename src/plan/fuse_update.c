@@ -33,6 +33,8 @@ static bool emit_update(fuse *f, const node *n, int group) {
   int home = fuse_root(f, b->group);
   if (home >= 0 && g->stage <= f->groups[home]->stage)
     g->stage = f->groups[home]->stage + 1;
+  if (home >= 0)
+    f->groups[home]->read = true;
   if (f->failed || f->status != SN_OK || !dag_access(f->g, &at, base, n->first, &room, &store.at))
     return false;
   g->update_store = emit_add(&e, &store);

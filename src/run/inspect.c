@@ -248,8 +248,8 @@ static sn_status fill(inspection *in, const sn_inspect_options *o) {
   const session_engine *engine;
   const device *device_used;
   SN_TRY(session_choose(in->ctx, o->device, &engine, &device_used));
-  if (!device_used) /* the reference compiles nothing: show what the first that does would run */
-    device_used = device_at(0);
+  if (!device_used) /* the reference compiles nothing: show what would run */
+    device_used = device_find(NULL);
   in->view.device = device_used ? device_used->name : "";
   compile_options c = {.no_opt = o->no_optimizer,
                        .fast_math = o->fast_math,

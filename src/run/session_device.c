@@ -1,5 +1,5 @@
-/* The devices that sessions run on: the reference interpreter, and those of the registry (device/device.h), which run
- * compiled programs. The first is what "auto" means; the reference comes last. */
+/* The devices that sessions run on: those of the registry (device/device.h), which run compiled programs, and the reference
+ * interpreter. It stands behind the CPU, so that to find either loads no driver of a GPU. */
 #include "device/devices.h"
 #include "run/session.h"
 
@@ -9,8 +9,9 @@ static const char REF_DESCRIPTION[] =
 
 /* The i-th of all; *out is NULL for the reference. */
 static bool device_of(int i, const device **out) {
-  *out = device_at(i);
-  return *out || i == 0 || (i > 0 && device_at(i - 1));
+  enum { REF = 1 };
+  *out = i == REF ? NULL : device_at(i > REF ? i - 1 : i);
+  return i == REF || *out;
 }
 
 const char *sn_device_name(int i) {
@@ -23,20 +24,37 @@ const char *sn_device_description(int i) {
   return !device_of(i, &d) ? NULL : d ? d->description : REF_DESCRIPTION;
 }
 
+const char *sn_device_note(int i) {
+  const device *d;
+  return device_of(i, &d) && d && d->note ? d->note(d) : "";
+}
+
+sn_status sn_device_measure(sn_ctx *ctx, int i, sn_device_peaks *out) {
+  const device *d;
+  *out = (sn_device_peaks){0};
+  if (!device_of(i, &d))
+    return diag_fail(ctx, SN_ERR_NOT_FOUND, "no device %d", i);
+  if (!d || !d->measure)
+    return diag_fail(ctx, SN_ERR_UNSUPPORTED, "%s: its peaks are not known", sn_device_name(i));
+  return d->measure(d, ctx, out);
+}
+
 int sn_device_find(const char *name) {
-  const device *wanted = device_find(name);
+  const device *wanted = device_find(name), *d;
   bool ref = name && strcmp(name, REF_NAME) == 0;
   if (!wanted && !ref)
     return -1;
-  for (int i = 0;; i++) {
-    const device *d;
-    if (!device_of(i, &d) || d == wanted)
-      return i;
-  }
+  int i = 0;
+  while (device_of(i, &d) && d != wanted)
+    i++;
+  return i;
 }
 
 const char *sn_device_why_not(const char *name) {
-  return strncmp(name, "vulkan", 6) == 0 && !device_find(name) ? vulkan_why_none() : "";
+  if (name && strcmp(name, "auto") != 0)
+    return strncmp(name, "vulkan", 6) == 0 && !device_find(name) ? vulkan_why_none() : "";
+  const device_choice *c = device_why_auto();
+  return name || c->has_hardware ? c->why : "";
 }
 
 static sn_status not_found(sn_ctx *ctx, const char *name) {
@@ -54,10 +72,9 @@ static sn_status not_found(sn_ctx *ctx, const char *name) {
 
 sn_status session_choose(sn_ctx *ctx, const char *name, const session_engine **out_engine,
                          const device **out_device) {
-  bool any = !name || strcmp(name, "auto") == 0; /* the reference, in a build without devices */
   *out_device = device_find(name);
   *out_engine = *out_device ? &session_by_plan : NULL;
-  if (!*out_device && (any || strcmp(name, REF_NAME) == 0))
+  if (!*out_device && strcmp(name, REF_NAME) == 0)
     *out_engine = &session_by_ref;
   return *out_engine ? SN_OK : not_found(ctx, name);
 }

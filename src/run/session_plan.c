@@ -7,19 +7,41 @@
  * On a device with memory of its own (`resident`) states are mirrors of the stores' entries, and outputs stay on the device
  * until they are read.
  *
- * Invariants: `prepared` is false while the prepared arena may hold something else than `seen` says. Nothing is allocated
+ * Invariants: `prepared` is false while the prepared arena may hold something else than the states' `seen` say. Nothing is allocated
  * by a run whose outputs are not larger than those of the runs before. */
 #include "run/session.h"
 
 #include "compile/compile.h"
 #include "ops/table.h"
 
-/* What prepare made its values from. */
-typedef struct seen_state {
-  const store_entry *entry;
-  const void *data;
-  uint64_t version;
-} seen_state;
+#include <time.h>
+
+/* A state of the program. */
+typedef struct plan_state {
+  const node *of; /* of the graph */
+  store_entry *entry;
+  store_mirror *mirror; /* resident plans */
+  bool prepares;        /* prepare, or what the device keeps, reads it */
+  /* What prepare made its values from. */
+  const store_entry *seen;
+  const void *seen_data;
+  uint64_t seen_version;
+} plan_state;
+
+/* An assign of the graph. */
+typedef struct plan_assign {
+  store_entry *entry;
+  int state; /* the program's, where it writes it; -1: it found that it stays as it is */
+} plan_assign;
+
+/* What each run hands to the device, by leaf of the program. */
+typedef struct plan_handed {
+  const void **inputs;
+  bool *fresh; /* by input */
+  void **outputs;
+  void **states;
+  device_memory **mirrors; /* by state */
+} plan_handed;
 
 typedef struct session_plan {
   compiled compiled;
@@ -27,24 +49,14 @@ typedef struct session_plan {
   void (*span)(void *user, const sn_span *span);
   void *span_user;
   int64_t *sizes;
-  const void **inputs; /* by leaf of the program, as the others */
-  int *input_of;       /* index among the session's inputs */
-  void **outputs;
-  int *output_of;
-  void **states;
-  const node **state_of; /* of the graph */
-  store_entry **entries;
-  int found[2]; /* entries of the stores when `entries` were looked up; they are only ever added */
-  store_entry **assigned; /* by assign of the graph */
-  int *
-      assigned_of; /* the program's state, where it writes it; -1: it found that it stays as it is */
+  plan_handed handed;
+  int *input_of, *output_of; /* by leaf of the program: index among the session's */
+  int *leaf_of;              /* by output of the session: that of the program */
+  plan_state *states;
+  int found
+      [2]; /* entries of the stores when those of states were looked up; they are only ever added */
+  plan_assign *assigns;
   bool resident;
-  bool *fresh;            /* by input */
-  int *leaf_of;           /* by output of the session: that of the program */
-  store_mirror **mirrors; /* by state */
-  device_memory **memory;
-  seen_state *seen;
-  bool *prepares; /* prepare, or what the device keeps, reads it */
   bool any_prepares;
   bool prepared;
 } session_plan;
@@ -54,28 +66,23 @@ typedef struct session_plan {
 static sn_status allocate(sn_session *s) {
   session_plan *p = s->plan;
   const program *prog = p->compiled.program;
+  plan_handed *h = &p->handed;
   arena *a = &p->compiled.program->memory; /* lives as long */
   size_t n_states = (size_t)prog->n_states, n_inputs = (size_t)prog->n_inputs,
          n_outputs = (size_t)prog->n_outputs;
   p->sizes = arena_array(a, (size_t)program_sizes(prog), sizeof *p->sizes);
-  p->inputs = arena_array(a, n_inputs, sizeof *p->inputs);
+  h->inputs = arena_array(a, n_inputs, sizeof *h->inputs);
+  h->fresh = arena_array(a, n_inputs, sizeof *h->fresh);
+  h->outputs = arena_array(a, n_outputs, sizeof *h->outputs);
+  h->states = arena_array(a, n_states, sizeof *h->states);
+  h->mirrors = arena_array(a, n_states, sizeof *h->mirrors);
   p->input_of = arena_array(a, n_inputs, sizeof *p->input_of);
-  p->outputs = arena_array(a, n_outputs, sizeof *p->outputs);
   p->output_of = arena_array(a, n_outputs, sizeof *p->output_of);
-  p->states = arena_array(a, n_states, sizeof *p->states);
-  p->state_of = arena_array(a, n_states, sizeof(node *));
-  p->entries = arena_array(a, n_states, sizeof *p->entries);
-  p->seen = arena_array(a, n_states, sizeof *p->seen);
-  p->prepares = arena_array(a, n_states, sizeof *p->prepares);
-  p->assigned = arena_array(a, (size_t)s->n_assigns, sizeof *p->assigned);
-  p->assigned_of = arena_array(a, (size_t)s->n_assigns, sizeof *p->assigned_of);
-  p->fresh = arena_array(a, n_inputs, sizeof *p->fresh);
   p->leaf_of = arena_array(a, (size_t)s->n_outputs, sizeof *p->leaf_of);
-  p->mirrors = arena_array(a, n_states, sizeof *p->mirrors);
-  p->memory = arena_array(a, n_states, sizeof *p->memory);
-  bool all = p->sizes && p->inputs && p->input_of && p->outputs && p->output_of && p->states &&
-             p->state_of && p->entries && p->seen && p->prepares && p->assigned && p->assigned_of &&
-             p->fresh && p->leaf_of && p->mirrors && p->memory;
+  p->states = arena_array(a, n_states, sizeof *p->states);
+  p->assigns = arena_array(a, (size_t)s->n_assigns, sizeof *p->assigns);
+  bool all = p->sizes && h->inputs && h->fresh && h->outputs && h->states && h->mirrors &&
+             p->input_of && p->output_of && p->leaf_of && p->states && p->assigns;
   return all ? SN_OK : SN_ERR_NO_MEMORY;
 }
 
@@ -99,7 +106,7 @@ static sn_status find_leaves(sn_session *s) {
     sn_value leaf = graph_find_named(s->graph, OP_state, prog->states[i].name);
     if (!leaf.id)
       return no_leaf(s, "state", prog->states[i].name);
-    p->state_of[i] = graph_node(s->graph, leaf);
+    p->states[i].of = graph_node(s->graph, leaf);
   }
   return SN_OK;
 }
@@ -114,7 +121,7 @@ static void find_prepares(sn_session *s) {
   p->any_prepares = prog->n_prepare > 0 || kept_bytes(s) > 0;
   for (int i = 0; i < prog->n_states; i++) {
     bool keeps = s->device->keeps && s->device->keeps(p->lowered, i);
-    p->prepares[i] = prog->states[i].prepares || keeps;
+    p->states[i].prepares = prog->states[i].prepares || keeps;
   }
 }
 
@@ -131,6 +138,14 @@ static void count(sn_session *s) {
                                 .threads = threads ? threads(s->plan->lowered) : 1,
                                 .compile_s = c->report.total_s,
                                 .from_cache = c->report.from_cache};
+  if (!s->device->count)
+    return;
+  device_counts d;
+  s->device->count(s->plan->lowered, &d);
+  s->stats.launches = d.launches;
+  s->stats.barriers = d.barriers;
+  s->stats.pipelines = d.pipelines;
+  s->stats.device_bytes = d.bytes;
 }
 
 static sn_status create(sn_session *s, const sn_session_options *o) {
@@ -188,12 +203,12 @@ static sn_status find_entries(sn_session *s) {
     return SN_OK;
   for (int i = 0; i < prog->n_states; i++) {
     sn_store *home = session_home(s, prog->states[i].name);
-    SN_TRY(store_entry_of(home, s->ctx, g, p->state_of[i], &p->entries[i]));
+    SN_TRY(store_entry_of(home, s->ctx, g, p->states[i].of, &p->states[i].entry));
   }
   for (int i = 0; i < s->n_assigns; i++) {
     const char *name = graph_leaf_name(g, graph_node(g, g->assigns[i].state));
-    p->assigned[i] = store_find(session_home(s, name), name);
-    p->assigned_of[i] = find_assigned(prog, name);
+    p->assigns[i] =
+        (plan_assign){store_find(session_home(s, name), name), find_assigned(prog, name)};
   }
   memcpy(p->found, now, sizeof now);
   return SN_OK;
@@ -203,14 +218,14 @@ static sn_status bind_states(sn_session *s) {
   session_plan *p = s->plan;
   SN_TRY(find_entries(s));
   for (int i = 0; i < p->compiled.program->n_states; i++) {
-    store_entry *e = p->entries[i];
+    plan_state *state = &p->states[i];
     if (!p->resident) {
-      SN_TRY(store_pull(e, s->ctx));
-      p->states[i] = e->data;
+      SN_TRY(store_pull(state->entry, s->ctx));
+      p->handed.states[i] = state->entry->data;
       continue;
     }
-    SN_TRY(store_push(e, s->ctx, s->device, &p->mirrors[i]));
-    p->memory[i] = p->mirrors[i]->memory;
+    SN_TRY(store_push(state->entry, s->ctx, s->device, &state->mirror));
+    p->handed.mirrors[i] = state->mirror->memory;
   }
   return SN_OK;
 }
@@ -219,11 +234,11 @@ static sn_status bind_leaves(sn_session *s) {
   session_plan *p = s->plan;
   const program *prog = p->compiled.program;
   for (int i = 0; i < prog->n_inputs; i++) {
-    p->inputs[i] = s->inputs[p->input_of[i]].buffer.data;
-    p->fresh[i] = s->inputs[p->input_of[i]].fresh;
+    p->handed.inputs[i] = s->inputs[p->input_of[i]].buffer.data;
+    p->handed.fresh[i] = s->inputs[p->input_of[i]].fresh;
   }
   for (int i = 0; i < prog->n_outputs; i++)
-    p->outputs[i] = s->next[p->output_of[i]].buffer.data;
+    p->handed.outputs[i] = s->next[p->output_of[i]].buffer.data;
   return bind_states(s);
 }
 
@@ -231,17 +246,21 @@ static bool is_stale(const session_plan *p) {
   const program *prog = p->compiled.program;
   bool stale = !p->prepared;
   for (int i = 0; i < prog->n_states && !stale; i++) {
-    const store_entry *e = p->entries[i];
-    const seen_state *seen = &p->seen[i];
-    stale = p->prepares[i] &&
-            (seen->entry != e || seen->data != e->data || seen->version != e->version);
+    const plan_state *state = &p->states[i];
+    const store_entry *e = state->entry;
+    stale = state->prepares &&
+            (state->seen != e || state->seen_data != e->data || state->seen_version != e->version);
   }
   return stale;
 }
 
 static void remember(session_plan *p) {
-  for (int i = 0; i < p->compiled.program->n_states; i++)
-    p->seen[i] = (seen_state){p->entries[i], p->entries[i]->data, p->entries[i]->version};
+  for (int i = 0; i < p->compiled.program->n_states; i++) {
+    plan_state *state = &p->states[i];
+    state->seen = state->entry;
+    state->seen_data = state->entry->data;
+    state->seen_version = state->entry->version;
+  }
   p->prepared = true;
 }
 
@@ -267,23 +286,22 @@ static void pass_span(void *user, const device_span *span) {
 static void count_versions(sn_session *s) {
   session_plan *p = s->plan;
   for (int i = 0; i < s->n_assigns; i++) {
-    store_entry *e = p->assigned[i];
-    int state = p->assigned_of[i];
-    if (e && state < 0)
-      store_kept(e);
-    else if (e)
-      store_changed(e, p->resident ? p->mirrors[state] : NULL);
+    const plan_assign *a = &p->assigns[i];
+    if (a->entry && a->state < 0)
+      store_kept(a->entry);
+    else if (a->entry)
+      store_changed(a->entry, p->resident ? p->states[a->state].mirror : NULL);
   }
 }
 
 static sn_status run_device(sn_session *s, bool prepare) {
   session_plan *p = s->plan;
   device_run r = {.sizes = p->sizes,
-                  .inputs = p->inputs,
-                  .outputs = p->outputs,
-                  .states = p->states,
-                  .mirrors = p->memory,
-                  .fresh = p->fresh,
+                  .inputs = p->handed.inputs,
+                  .outputs = p->handed.outputs,
+                  .states = p->handed.states,
+                  .mirrors = p->handed.mirrors,
+                  .fresh = p->handed.fresh,
                   .prepare = prepare,
                   .before_commit = s->finite_output < 0 ? NULL : before_commit,
                   .user = s,
@@ -293,8 +311,20 @@ static sn_status run_device(sn_session *s, bool prepare) {
   return s->device->run(p->lowered, &r);
 }
 
+static double seconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Of the clock, without what was spent waiting for the device. */
+static double host_seconds(const sn_session *s) {
+  return seconds() - (s->device->waited ? s->device->waited() : 0);
+}
+
 static sn_status run(sn_session *s) {
   session_plan *p = s->plan;
+  double begin = host_seconds(s);
   SN_TRY(program_bind(p->compiled.program, s->ctx, s->bindings, p->sizes));
   SN_TRY(session_reserve_outputs(s, p->resident));
   SN_TRY(bind_leaves(s));
@@ -305,6 +335,7 @@ static sn_status run(sn_session *s) {
     remember(p); /* before versions change: a graph never prepares what it assigns */
   s->stats.prepares += prepare;
   count_versions(s);
+  s->stats.host_s = host_seconds(s) - begin;
   return SN_OK;
 }
 

@@ -16,8 +16,9 @@
  *   log2       as log                                   n + log(m) / ln 2                           3
  *   log1p      as log, of 1 + x; what that sum loses is added to f                                  3
  *   softplus   e = exp(-|x|)                            max(x, 0) + log1p(e)                        3
- *   erf        t = x^2, |x| < ERF_SPLIT                 x + x ERF_NEAR(t)             error 2^-27   3
- *              |x| beyond                               1 - exp(ERF_FAR(|x|)), sign of x
+ *   erf        u = x^2, |x| < ERF_SPLIT                 x + x ABOVE(u) / BELOW(u)     error 2^-31   3
+ *              u = |x| beyond, to ERF_MOST              1 - ABOVE(u) / BELOW(u), sign of x
+ *                                                                                     error 2^-24.2
  *   sin, cos   x = n pi/2 + r, |r| <= pi/4, in f64      r + r^3 SIN(r^2) or 1 - r^2/2 + r^4 COS(r^2)  2
  *   tan        as sin                                   sin / cos                                   4
  *   pow        in f64: s = (m - 1) / (m + 1)            2^(y (n + s LOG2(s^2)))       error 2^-44   2
@@ -44,13 +45,17 @@ static const float math_exp[] = {0x1.fffffcp-2f, 0x1.555492p-3f, 0x1.5558f2p-5f,
 static const float math_log[] = {0x1.555554p-2f, -0x1.000228p-2f, 0x1.99a008p-3f, -0x1.547244p-3f,
                                  0x1.22da14p-3f, -0x1.0d8544p-3f, 0x1.055ba6p-3f, -0x1.38b608p-4f};
 
-#define MATH_ERF_SPLIT 0.875f
-#define MATH_ERF_MOST  3.95f /* beyond, erf is 1 */
-static const float math_erf_near[] = {0x1.06eba6p-3f,  -0x1.812710p-2f, 0x1.ce21d8p-4f,
-                                      -0x1.b6fdfep-6f, 0x1.4a07e6p-8f,  -0x1.463be0p-11f};
-static const float math_erf_far[] = {0x1.5711c6p-13f, -0x1.21245ep+0f, -0x1.445468p-1f,
-                                     -0x1.bb04b0p-4f, 0x1.9a43aap-6f,  -0x1.0f61f8p-8f,
-                                     0x1.c107e2p-12f, -0x1.58d844p-16f};
+/* Polynomials of one length for both sides of the split, so that one evaluation with chosen coefficients serves both. */
+#define MATH_ERF_SPLIT 1.5625f
+#define MATH_ERF_MOST  3.92f /* beyond, erf is 1 */
+static const float math_erf_near_above[] = {
+    0x1.06eba8p-3f, -0x1.4b0322p-2f, -0x1.11a364p-5f, -0x1.52f7a8p-8f, 0, 0};
+static const float math_erf_near_below[] = {1, 0x1.a5baa4p-2f, 0x1.147148p-4f, 0x1.3683e0p-8f,
+                                            0x1.642b40p-15f};
+static const float math_erf_far_above[] = {0x1.c8d0a6p-3f,  -0x1.397b18p-2f, 0x1.5a0050p-3f,
+                                           -0x1.7fad18p-5f, 0x1.ab30acp-8f,  -0x1.7dd9bep-12f};
+static const float math_erf_far_below[] = {1, -0x1.14ceccp+1f, 0x1.29232ep+1f, -0x1.181fb0p+0f,
+                                           0x1.e1783ap-3f};
 
 /* Reduction of angles in f64: pi/2 as a number of 33 bits, whose products with whole numbers up to 2^20 are exact, and the
  * rest. For larger angles it does not do. */

@@ -65,14 +65,33 @@ static bench_form form(const char *name, double ms) {
                       .compile_s = 0.25,
                       .median_ms = ms,
                       .best_ms = ms / 2,
-                      .stats = {.arena_bytes = 4096, .prepare_bytes = 64, .threads = 3},
+                      .host_ms = 0.0125,
+                      .stats = {.steps = 2,
+                                .launches = 5,
+                                .barriers = 4,
+                                .pipelines = 3,
+                                .device_bytes = 6144,
+                                .arena_bytes = 4096,
+                                .prepare_bytes = 64,
+                                .threads = 3},
                       .steps = steps,
                       .n_steps = 2,
                       .spans = spans,
                       .n_spans = 3};
 }
 
-static char *written(void (*show)(FILE *, const bench_report *), int n) {
+/* Peaks: matmul 1 ms of 2; row 0.2 ms of 1. */
+static const bench_options on_cpu = {.device = "cpu",
+                                     .description = "a <machine>",
+                                     .note = "",
+                                     .threads = 2,
+                                     .repeat = 5,
+                                     .spans = true,
+                                     .profile = true,
+                                     .peak_flops = 2e12,
+                                     .peak_bytes = 1e10};
+
+static char *written_on(const bench_options *o, void (*show)(FILE *, const bench_report *), int n) {
   bench_result r[2] = {{.workload = sn_workload_at(0),
                         .loss = 1.5,
                         .sample = {1, NAN},
@@ -85,15 +104,7 @@ static char *written(void (*show)(FILE *, const bench_report *), int n) {
     r[i].form[1] = form("latency", 1);
     r[i].form[2] = form("training", 9);
   }
-  bench_options o = {.device = "cpu",
-                     .description = "a <machine>",
-                     .threads = 2,
-                     .repeat = 5,
-                     .spans = true,
-                     .profile = true,
-                     .peak_flops = 2e12,  /* matmul: 1 ms of 2 */
-                     .peak_bytes = 1e10}; /* row: 0.2 ms of 1 */
-  bench_report report = {&o, r, n};
+  bench_report report = {o, r, n};
   char *text = calloc(1, 1 << 18);
   FILE *f = fopen(test_scratch("bench"), "w+");
   if (CHECK(f && text)) {
@@ -104,6 +115,10 @@ static char *written(void (*show)(FILE *, const bench_report *), int n) {
   if (f)
     fclose(f);
   return text;
+}
+
+static char *written(void (*show)(FILE *, const bench_report *), int n) {
+  return written_on(&on_cpu, show, n);
 }
 
 typedef struct parsed {
@@ -147,6 +162,10 @@ TEST(json_has_the_names_of_the_arena) {
   CHECK(number(o, "loss") == 1.5);
   CHECK_EQ_INT(sn_json_size(sn_json_get(o, "logits_sample")), 2);
   CHECK(number(sn_json_get(p.root, "memory"), "peak_bytes") == 1e6);
+  const sn_json *counts = sn_json_get(sn_json_get(p.root, "counts"), "latency");
+  CHECK(number(counts, "steps") == 2 && number(counts, "launches") == 5);
+  CHECK(number(counts, "barriers") == 4 && number(counts, "pipelines") == 3);
+  CHECK(number(counts, "device_bytes") == 6144);
   CHECK(number(sn_json_get(p.root, "memory"), "state_bytes") == 123456789012345); /* exactly */
   CHECK(number(p.root, "threads") == 3); /* those used, not those asked for */
   const sn_json *profile = sn_json_get(sn_json_get(p.root, "profile"), "latency");
@@ -194,6 +213,29 @@ TEST(table_and_profile) {
   CHECK_STR_HAS(profile, "1000.0 GFLOP/s");
   free(table);
   free(profile);
+}
+
+/* Products by matrices, three for one: 0.5 ms of the matmul's 2. */
+TEST(on_a_gpu) {
+  bench_options o = on_cpu;
+  o.device = "vulkan";
+  o.note = "matrices: tested";
+  o.precision = SN_PRECISION_FAST;
+  o.peak_matrix_flops = 12e12;
+  o.launch_s = 2.5e-6;
+  char *table = written_on(&o, bench_table, 1), *profile = written_on(&o, bench_profile, 1);
+  char *counts = written_on(&o, bench_counts, 2);
+  CHECK_STR_HAS(table, "median of 5\nmatrices: tested\n");
+  CHECK_STR_HAS(profile, "matrices: 12000.0 GFLOP/s, three for one");
+  CHECK_STR_HAS(profile, "a step that does nothing: 2.50 us");
+  CHECK_STR_HAS(profile, "66.7 %   25.0 %  matmul         1 steps; at its bound 1.500 ms less");
+  CHECK_STR_HAS(profile, "33.3 %   20.0 %  row ");
+  CHECK_STR_HAS(
+      counts,
+      "SmolVLA          training        2         5         4          3     12.5    6.00 KiB");
+  free(table);
+  free(profile);
+  free(counts);
 }
 
 TEST(html_stands_alone) {

@@ -29,6 +29,30 @@ TEST(no_driver) {
   unsetenv("VK_DRIVER_FILES");
 }
 
+static void check_on_cpu(const char *device, const char *says) {
+  command_result r = device
+                         ? SINEW("bench", "ops", "--quick", "--filter", "add", "--device", device)
+                         : SINEW("bench", "ops", "--quick", "--filter", "add");
+  CHECK_EQ_INT(r.code, 0);
+  if (*says) {
+    CHECK_STR_HAS(r.err, "on the CPU");
+    CHECK_STR_HAS(r.err, says);
+  } else
+    CHECK(strstr(r.err, "on the CPU") == NULL);
+  command_free(&r);
+}
+
+/* It means the CPU where no GPU is good, and says why. */
+TEST(auto_says_why_it_is_the_cpu) {
+  setenv("VK_ICD_FILENAMES", "/no/such/file", 1);
+  setenv("VK_DRIVER_FILES", "/no/such/file", 1);
+  check_on_cpu("auto", "no Vulkan");
+  check_on_cpu("cpu", "");
+  check_on_cpu("ref", "");
+  unsetenv("VK_ICD_FILENAMES");
+  unsetenv("VK_DRIVER_FILES");
+}
+
 TEST(no_such_device) {
   check_without("vulkan:99", "`sinew devices` lists them");
   check_without("vulkans", "`sinew devices` lists them");

@@ -3,6 +3,7 @@
 
 #include "ir/dtype.h"
 #include "support/vm_launch.h"
+#include "support/vm_validate.h"
 
 #include <stdlib.h>
 
@@ -19,6 +20,8 @@ typedef struct machine {
   int n_home[HOMES];
   vm_memory failures, scratch;
   uint64_t *addresses;
+  const step
+      *absorbed; /* the step before, where it has no launches since the one at hand computes it */
 } machine;
 
 gpu_target vm_target(int subgroup) {
@@ -120,12 +123,16 @@ static bool note_use(void *user, const step_use *use) {
   return true;
 }
 
-/* What a step may touch is what it names. A scatter's result has the memory of its base. */
+static bool note_load(void *user, const step_use *use) { return use->store || note_use(user, use); }
+
+/* What a step may touch is what it names, and what a step reads that it computes for itself. A scatter's result has the memory of its base. */
 static void allow_uses(machine *m, const step *s) {
   unsigned char *may = calloc(m->p->n_values + 1, 1);
   if (!may)
     abort();
   step_each_use(s, note_use, may);
+  if (m->absorbed)
+    step_each_use(m->absorbed, note_load, may);
   for (uint32_t i = 1; i < m->p->n_values; i++) {
     bool base = s->kind == STEP_SCATTER && may[i] & VM_WRITE;
     vm_allow(m->v, m->addresses[i], may[i] | (base ? VM_READ : 0));
@@ -159,6 +166,7 @@ static sn_status run_step(machine *m, int number, bool first) {
   forget_values(m, number);
   bool ok = vm_launch(&m->launcher, &launches, s->barrier || first);
   vm_memory_destroy(&m->scratch);
+  m->absorbed = launches.n == 0 && s->kind == STEP_ROW ? s : NULL;
   return ok ? SN_OK
             : diag_fail(m->x->ctx, SN_ERR_INTERNAL, "step %d (%s, \"%s\"): %s", number,
                         archetype_name(s->kind), s->name ? s->name : "", vm_finding(m->v));
@@ -205,13 +213,6 @@ static sn_status take_results(machine *m) {
   return SN_OK;
 }
 
-bool shader_has_matrices(const shader *s) {
-  for (size_t i = 5; i < s->n_words && s->words[i] >> 16; i += s->words[i] >> 16)
-    if ((s->words[i] & 0xffff) == SPV_TypeCooperativeMatrixKHR)
-      return true;
-  return false;
-}
-
 sn_status vm_execute(vm_execution *x) {
   machine m = {.x = x, .p = x->program, .v = vm_create(x->target.subgroup)};
   arena_init(&m.memory, x->ctx);
@@ -230,8 +231,7 @@ sn_status vm_execute(vm_execution *x) {
   x->shaders = m.shaders.n;
   for (int i = 0; i < m.shaders.n; i++) {
     x->matrix_shaders += shader_has_matrices(m.shaders.at[i]);
-    if (x->see)
-      x->see(x->see_user, m.shaders.at[i]);
+    vm_validate(m.shaders.at[i], "a program");
   }
   x->instructions = vm_steps(m.v);
   vm_launcher_end(&m.launcher);

@@ -14,9 +14,6 @@
 #include "support/plan_run.h"
 #include "support/spirv_vm.h"
 
-/* Sees every shader of a run. */
-typedef void vm_see(void *user, const shader *s);
-
 typedef struct vm_execution {
   sn_ctx *ctx;
   const program *program;
@@ -29,8 +26,6 @@ typedef struct vm_execution {
   const void *const *inputs; /* by leaf, as in device_run */
   void *const *outputs;
   void *const *states;
-  vm_see *see; /* may be NULL */
-  void *see_user;
   /* as it was left */
   int launches, shaders;
   int matrix_shaders; /* that have cooperative matrices */
@@ -41,8 +36,6 @@ typedef struct vm_execution {
  * states are then as they were. */
 sn_status vm_execute(vm_execution *x) SN_MUST_USE;
 
-bool shader_has_matrices(const shader *s);
-
 /* What a device with subgroups of 8, 32 or 64 threads offers. */
 gpu_target vm_target(int subgroup);
 
@@ -51,8 +44,6 @@ typedef struct vm_check_options {
   bool wide;
   sn_precision
       precision; /* but exact: on targets with matrices of halves, and with the tolerance that goes with it */
-  vm_see *see;
-  void *see_user;
   void (*change)(void *user, program *p); /* before it runs, to plant a fault; may be NULL */
   void *change_user;
 } vm_check_options;

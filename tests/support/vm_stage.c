@@ -16,7 +16,7 @@ bool stage_open(vm_stage *s, int subgroup, void (*body)(kernel *k)) {
   arena_init(&s->memory, s->ctx);
   s->env =
       (emit_env){.ctx = s->ctx, .memory = &s->memory, .target = &s->target, .shaders = &s->shaders};
-  kernel *k = kernel_open(&s->env, STAGE_THREADS, false);
+  kernel *k = kernel_open(&s->env, STAGE_THREADS, 1);
   body(k);
   return CHECK(kernel_close(k, &s->made) == SN_OK);
 }

@@ -18,8 +18,8 @@ typedef struct vm_step {
   const int64_t *sizes;   /* of the run; NULL: all are numbers */
   void *const *addresses; /* by value: the host's memory, which results are copied back to */
   gpu_target target;
+  sn_precision precision;
   bool wide;
-  bool validate; /* shaders go through spirv-val too: slow */
   vm_order order;
   uint32_t seed;
   /* Emits instead of emit_step, where a test asks for a way that emit_step would not choose. NULL: emit_step. */
@@ -27,32 +27,15 @@ typedef struct vm_step {
   void *user;
   /* as it was left */
   char finding[512];
-  int launches; /* that ran */
-  int n_shaders;
-  uint64_t steps;       /* instructions */
-  int64_t scratch;      /* bytes */
-  int32_t failures[64]; /* two words a site */
+  int launches;                  /* that ran */
+  int n_shaders, matrix_shaders; /* those that have cooperative matrices */
+  uint64_t steps;                /* instructions */
+  int64_t scratch;               /* bytes */
+  int32_t failures[64];          /* two words a site */
 } vm_step;
-
-/* What launches need to run. */
-typedef struct vm_launch_env {
-  const int64_t *sizes;
-  const uint64_t *addresses; /* device addresses, by value */
-  uint64_t scratch, failures;
-  int block_bytes;
-  vm_order order;
-  uint32_t seed;
-} vm_launch_env;
-/* The launches of a step, in order; `barrier`: what came before is done. Modules are decoded once and kept until
- * vm_launch_forget. *out_ran counts those with workgroups; NULL: not wanted. */
-bool vm_run_launches(vm *v, const step_launches *l, const vm_launch_env *env, bool barrier,
-                     int *out_ran);
-void vm_launch_forget(void);
 
 /* A target like a large GPU's with so many units; subgroups of 32. */
 gpu_target vm_step_target(int units);
 bool vm_step_run(vm_step *v, const step *s);
-/* Whether spirv-val is content with a module, or not installed; otherwise what it says is in `out`. */
-bool spirv_val(const uint32_t *words, size_t n, char *out, size_t size);
 
 #endif

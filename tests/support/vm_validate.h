@@ -1,28 +1,17 @@
-/* Shaders that runs on the interpreter of SPIR-V make, through spirv-val as well: each once, and of those every n-th.
+/* Shaders that tests make, through spirv-val: each once in a process, side by side with the tests. vm_program.c and vm_step.c bring all
+ * that they run here. The last test of an executable that has any, every_shader_is_valid, says how many there were and fails with
+ * what was found.
  *
- *   vm_validator v = {.every = 4};
- *   vm_check_options o = {.see = vm_validate, .see_user = &v};
- *   …
- *   CHECK_EQ_STR(v.complaint, "");
- *   vm_validator_end(&v);
- *
- * Shaders with cooperative matrices are left out, since an installed spirv-val may not know them; the interpreter
- * checks their structure itself.
+ * An installed spirv-val may not know cooperative matrices: shaders with those go through the interpreter's own check of structure
+ * (spirv_vm_check.c).
  */
 #ifndef SINEW_TESTS_SUPPORT_VM_VALIDATE_H
 #define SINEW_TESTS_SUPPORT_VM_VALIDATE_H
 
-#include "support/vm_program.h"
+#include "device/vulkan/launch.h"
 
-typedef struct vm_validator {
-  uint64_t every;
-  int different, validated;
-  char complaint[500]; /* the first */
-  uint64_t *seen;      /* hashes */
-  int room;
-} vm_validator;
-
-void vm_validate(void *validator, const shader *s);
-void vm_validator_end(vm_validator *v);
+/* `from` is who made it, for messages. */
+void vm_validate(const shader *s, const char *from);
+bool shader_has_matrices(const shader *s);
 
 #endif

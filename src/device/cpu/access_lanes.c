@@ -6,9 +6,11 @@
 #include <stdlib.h>
 
 enum {
-  AHEAD =
-      256, /* elements that chains ask for before their turn, where memory goes on and there is one chain */
-  ROWS_AHEAD = 3 /* points, where lanes are rows */
+  /* Elements that chains ask for before their turn, where memory goes on and there is one chain; and where it is a long one. */
+  AHEAD = 256,
+  LONG_AHEAD = 1024,
+  LONG_CHAIN = 5, /* steps */
+  ROWS_AHEAD = 3  /* points, where lanes are rows */
 };
 
 /* --- checks --- */
@@ -190,7 +192,7 @@ static int find_ahead(const region_state *st, const region_op_state *op, int64_t
   else if (st->wide)
     by *= ROWS_AHEAD;
   else if (by == n && !st->whole_rows && st->ranges[op->range].chains == 1)
-    by = AHEAD;
+    by = st->n_ranges <= 2 && st->n_steps >= LONG_CHAIN ? LONG_AHEAD : AHEAD; /* of one phase */
   a->before = start;
   bool inside = start + by >= 0 && start + by + n <= a->count && llabs(by) < INT32_MAX / 4;
   return inside ? (int)by * 4 : 0;

@@ -5,13 +5,6 @@
 
 enum { CHANNELS_AT_ONCE = 16 };
 
-/* Pixels of the images: window coordinate u of a side is pixel u + offset, 0 where that is not in 0 … size-1. */
-typedef struct winograd_images {
-  const char *data; /* of image 0, channel 0, window coordinates 0: perhaps not there */
-  int64_t by_image, by_channel, by_row;
-  int64_t offset[2], size[2];
-} winograd_images;
-
 typedef struct winograd_work {
   matmul_work *w;
   const winograd_kernels *kernels;
@@ -28,21 +21,21 @@ static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
 static void open_images(const cpu_run *r, const matmul_part *t, winograd_images *out) {
   const access *at = &t->accs[0].products[0].a.code[0].at;
-  winograd_access v;
-  (void)winograd_open(t, at->base, at->terms, at->n_terms, &v);
+  winograd_numbers v = winograd_number(r, t, at->base, at->terms, at->n_terms);
   *out = (winograd_images){
-      .data = (const char *)((uintptr_t)cpu_address(r, at->value) +
-                             (uintptr_t)cpu_size(r, v.base) * sizeof(float)),
-      .by_image = cpu_size(r, v.by[WINO_N]),
-      .by_channel = cpu_size(r, v.by[WINO_CHANNEL]),
-      .by_row = cpu_size(r, v.by[WINO_Y]),
+      .data =
+          (const char *)((uintptr_t)cpu_address(r, at->value) + (uintptr_t)v.base * sizeof(float)),
+      .by_image = v.by[WINO_N],
+      .by_channel = v.by[WINO_CHANNEL],
+      .by_row = v.by[WINO_Y],
       .size = {INT64_MAX, INT64_MAX},
   };
   for (int c = 0; c < at->n_checks; c++) {
-    (void)winograd_open(t, at->checks[c].offset, at->checks[c].terms, at->checks[c].n_terms, &v);
+    const check *k = &at->checks[c];
+    v = winograd_number(r, t, k->offset, k->terms, k->n_terms);
     int side = v.by[WINO_Y] == 0;
-    out->offset[side] = cpu_size(r, v.base);
-    out->size[side] = cpu_size(r, at->checks[c].size);
+    out->offset[side] = v.base;
+    out->size[side] = cpu_size(r, k->size);
   }
 }
 
@@ -61,16 +54,6 @@ static sn_status open_work(winograd_work *x, matmul_work *w) {
 
 /* --- patches --- */
 
-/* Window row u of an image; NULL: it is 0. */
-static const float *row_at(const winograd_work *x, int64_t image, int64_t channel, int64_t u) {
-  const winograd_images *m = &x->images;
-  int64_t pixel = u + m->offset[0];
-  if (pixel < 0 || pixel >= m->size[0] || u >= x->shape.size[0] + 2)
-    return NULL;
-  int64_t at = image * m->by_image + channel * m->by_channel + u * m->by_row;
-  return (const float *)((uintptr_t)m->data + (uintptr_t)at * sizeof(float));
-}
-
 /* Some channels of a line, which is number i of its unit. */
 static void transform_line(winograd_work *x, int64_t line, int64_t i, int64_t channel, int64_t n) {
   const winograd_cut *c = &x->cut;
@@ -87,7 +70,7 @@ static void transform_line(winograd_work *x, int64_t line, int64_t i, int64_t ch
                      .panel = c->panel,
                      .first = i * c->tiles[1]};
   for (int k = 0; k < WINOGRAD_PATCH; k++)
-    l.rows[k] = row_at(x, image, channel, u + k);
+    l.rows[k] = winograd_row_at(m, image, channel, u + k, x->shape.size[0] + 2);
   x->kernels->patches(&l);
 }
 
@@ -177,6 +160,10 @@ static void run_unit(winograd_work *x, int64_t block, int64_t from, int64_t to) 
 /* Blocks go whole to threads, as many to each; those that are left over are shared by all, who each take a part of the results. */
 sn_status winograd_run(matmul_work *w) {
   winograd_work x;
+  if (w->made)
+    w->kept = cpu_take_shared(w->r, winograd_made(w->r->program, w->part));
+  if (!w->kept)
+    return SN_ERR_INTERNAL;
   SN_TRY(open_work(&x, w));
   int64_t blocks = up(x.cut.lines, x.cut.block), threads = w->r->threads;
   int64_t whole = blocks / threads * threads, panels = up(x.shape.results, x.shape.rows);

@@ -33,12 +33,35 @@ bool winograd_open(const matmul_part *t, sn_dim base, const term *terms, int n,
   return fits;
 }
 
+winograd_numbers winograd_number(const cpu_run *r, const matmul_part *t, sn_dim base,
+                                 const term *terms, int n) {
+  winograd_access v;
+  winograd_numbers out = {0};
+  (void)winograd_open(t, base, terms, n, &v);
+  out.base = cpu_size(r, v.base);
+  for (int a = 0; a < WINO_AXES; a++)
+    out.by[a] = cpu_size(r, v.by[a]);
+  for (int a = WINO_KY; a <= WINO_KX && winograd_is_turned(t); a++) {
+    out.base += (WINOGRAD_TAPS - 1) * out.by[a];
+    out.by[a] = -out.by[a];
+  }
+  return out;
+}
+
+/* Of a part whose images are such an access. */
+bool winograd_is_turned(const matmul_part *t) {
+  const access *at = &t->accs[0].products[0].a.code[0].at;
+  winograd_access v;
+  return winograd_open(t, at->base, at->terms, at->n_terms, &v) && v.by[WINO_KX] == -1;
+}
+
 /* A check of rows or columns of an image; y: the axis of its results. */
 static bool is_check_of(const matmul_part *t, const check *k, int y) {
   winograd_access v;
+  sn_dim along = winograd_is_turned(t) ? -1 : 1;
   bool fits = k->divisor == 1 && winograd_open(t, k->offset, k->terms, k->n_terms, &v);
   for (int a = 0; a < WINO_AXES && fits; a++)
-    fits = v.by[a] == (a == y || a == y - WINO_Y + WINO_KY);
+    fits = v.by[a] == (a == y ? 1 : a == y - WINO_Y + WINO_KY ? along : 0);
   return fits;
 }
 
@@ -51,8 +74,10 @@ static bool are_images(const program *p, const matmul_part *t, const region *cod
       !winograd_open(t, i->at.base, i->at.terms, i->at.n_terms, &v))
     return false;
   const check *k = i->at.checks;
-  bool fits = v.by[WINO_X] == 1 && v.by[WINO_KX] == 1 && v.by[WINO_Y] == v.by[WINO_KY] &&
-              v.by[WINO_RESULT] == 0;
+  bool turned = v.by[WINO_KX] == -1;
+  bool fits = v.by[WINO_X] == 1 && v.by[WINO_RESULT] == 0 &&
+              (turned ? dim_is_number(v.by[WINO_Y]) && v.by[WINO_KY] == -v.by[WINO_Y]
+                      : v.by[WINO_KX] == 1 && v.by[WINO_KY] == v.by[WINO_Y]);
   if (i->at.n_checks == 1)
     return fits && (is_check_of(t, k, WINO_Y) || is_check_of(t, k, WINO_X));
   return fits &&
@@ -61,9 +86,12 @@ static bool are_images(const program *p, const matmul_part *t, const region *cod
 }
 
 static bool are_weights(const program *p, const matmul_part *t, const region *code) {
-  const access *at = &code->code[0].at;
+  const instr *i = &code->code[0];
   winograd_access v;
-  return matmul_is_fixed(p, code) && winograd_open(t, at->base, at->terms, at->n_terms, &v);
+  return code->n == 1 && i->op == REGION_LOAD && i->dtype == SN_F32 && i->at.n_checks == 0 &&
+         p->values[i->at.value].type.dtype == SN_F32 &&
+         winograd_open(t, i->at.base, i->at.terms, i->at.n_terms, &v) && v.by[WINO_N] == 0 &&
+         v.by[WINO_Y] == 0 && v.by[WINO_X] == 0;
 }
 
 static bool is_convolution(const program *p, const matmul_part *t) {
@@ -76,24 +104,21 @@ static bool is_convolution(const program *p, const matmul_part *t) {
          are_weights(p, t, &q->b) && store_is_along_m(t);
 }
 
-static uint32_t weights_of(const matmul_part *t) {
-  return t->accs[0].products[0].b.code[0].at.value;
-}
-
 /* --- sizes --- */
 
 /* About how many multiply-adds both ways take, on vectors of 16; a vector of a line costs about 80 to transform, of each channel and
  * result. Measured where this says 1.25 on AVX-512, it is 1.2 to 1.5 times as fast; up to 2.1 with many channels on large
  * images, below 1 on images of 5 x 5, whose lines are short and which are 36 % larger in whole tiles. It is the same for all
  * instruction sets; without AVX-512 it pays sooner. */
-static bool shape_pays(const winograd_shape *s) {
-  const double ahead = 1.25, line = 80, lanes = 16;
+static bool shape_pays(const winograd_shape *s, bool made) {
+  const double ahead = 1.25, line = 80, lanes = 16, kernel = 12;
   int64_t lines = s->images * up(s->size[0], WINOGRAD_TILE), tiles = up(s->size[1], WINOGRAD_TILE);
   double pixels = (double)(s->images * s->size[0] * s->size[1]);
   double products = (double)s->channels * (double)s->results;
   double plain = 9 * pixels / lanes * products;
   double here = (double)(WINOGRAD_PLANES * up(lines * tiles, 16)) * products +
-                line * (double)(lines * up(tiles, 15) * (s->channels + s->results));
+                line * (double)(lines * up(tiles, 15) * (s->channels + s->results)) +
+                (made ? kernel * products : 0);
   return s->channels >= CHANNELS_LEAST && s->results >= CHANNELS_LEAST &&
          s->size[1] <= COLUMNS_MOST && plain >= ahead * here;
 }
@@ -108,14 +133,26 @@ static winograd_shape shape_most(const program *p, const matmul_part *t) {
                           .results = winograd_extent(t, WINO_RESULT)};
 }
 
-int64_t winograd_kept(const program *p, const step *s, const matmul_part *t) {
+/* Floats of transformed weights, of any instruction set; 0: it never pays. */
+static int64_t weights_most(const program *p, const matmul_part *t, bool made) {
   int64_t rows = 0;
-  if (!is_convolution(p, t) || p->values[weights_of(t)].last != s - p->steps)
-    return 0;
   winograd_shape most = shape_most(p, t);
-  for (int i = 0; cpu_isa_at(i) && shape_pays(&most); i++)
+  for (int i = 0; cpu_isa_at(i) && shape_pays(&most, made); i++)
     rows = max_i64(rows, whole_panels(most.results, cpu_isa_at(i)->matmul->rows));
   return WINOGRAD_PLANES * rows * most.channels;
+}
+
+int64_t winograd_kept(const program *p, const matmul_part *t) {
+  if (!is_convolution(p, t) || !matmul_is_fixed(p, &t->accs[0].products[0].b))
+    return 0;
+  return weights_most(p, t, false);
+}
+
+size_t winograd_made(const program *p, const matmul_part *t) {
+  if (!is_convolution(p, t) || matmul_is_fixed(p, &t->accs[0].products[0].b))
+    return 0;
+  size_t bytes = cpu_take_bytes((size_t)weights_most(p, t, true) * sizeof(float));
+  return bytes <= MATMUL_SHARED ? bytes : 0;
 }
 
 winograd_shape winograd_shape_of(const matmul_work *w) {
@@ -132,7 +169,18 @@ winograd_shape winograd_shape_of(const matmul_work *w) {
 
 bool winograd_pays(const matmul_work *w) {
   winograd_shape s = winograd_shape_of(w);
-  return shape_pays(&s);
+  return shape_pays(&s, false);
+}
+
+/* There is memory only for parts as the step was lowered. */
+bool winograd_made_pays(const matmul_work *w, const step *of) {
+  bool own = false;
+  for (int i = 0; i < of->n_parts; i++)
+    own = own || of->parts[i].u.matmul.accs == w->part->accs;
+  if (!own || winograd_made(w->r->program, w->part) == 0)
+    return false;
+  winograd_shape s = winograd_shape_of(w);
+  return shape_pays(&s, true);
 }
 
 /* --- cutting --- */
@@ -203,9 +251,9 @@ static size_t need_bytes(const winograd_shape *s) {
          cpu_take_bytes((size_t)stored * sizeof(float));
 }
 
-size_t winograd_need(const program *p, const step *of, const matmul_part *t) {
+size_t winograd_need(const program *p, const matmul_part *t) {
   size_t most = 0;
-  if (winograd_kept(p, of, t) == 0)
+  if (winograd_kept(p, t) == 0 && winograd_made(p, t) == 0)
     return 0;
   winograd_shape s = shape_most(p, t);
   for (int i = 0; cpu_isa_at(i); i++) {

@@ -1,9 +1,9 @@
-/* Weights, transformed once: see conv_winograd.h. */
+/* Weights, transformed once in f64, or by each run: see conv_winograd.h. */
 #include "device/cpu/conv_winograd.h"
 
 #include "device/cpu/isa/winograd.h"
 
-enum { TAPS = 3 };
+enum { TAPS = WINOGRAD_TAPS, CHANNELS_AT_ONCE = 16 };
 
 /* A row of three becomes four. */
 static void transform_row(const double g[TAPS], double to[WINOGRAD_PATCH]) {
@@ -36,8 +36,7 @@ static void keep_panel(const cpu_run *r, const matmul_part *t, int64_t first, fl
   int64_t channels = t->accs[0].products[0].k[0], results = winograd_extent(t, WINO_RESULT);
   int rows = r->isa->matmul->rows;
   int64_t plane = whole_panels(results, rows) * channels;
-  winograd_access v;
-  (void)winograd_open(t, at->base, at->terms, at->n_terms, &v);
+  winograd_numbers v = winograd_number(r, t, at->base, at->terms, at->n_terms);
   const float *data = (const float *)cpu_address(r, at->value) + v.base;
   for (int64_t q = 0; q < channels; q++)
     for (int64_t i = 0; i < rows; i++) {
@@ -55,4 +54,32 @@ void winograd_keep(cpu_run *r, const matmul_part *t, float *kept) {
   cpu_begin(r);
   for (int64_t i; cpu_next(r, (winograd_extent(t, WINO_RESULT) + rows - 1) / rows, &i);)
     keep_panel(r, t, i * rows, kept);
+}
+
+/* Some channels of all results at a time: memory is read in order. */
+sn_status winograd_make(matmul_work *w) {
+  cpu_run *r = w->r;
+  const matmul_part *t = w->part;
+  const access *at = &t->accs[0].products[0].b.code[0].at;
+  winograd_numbers v = winograd_number(r, t, at->base, at->terms, at->n_terms);
+  int64_t channels = t->accs[0].products[0].k[0], results = winograd_extent(t, WINO_RESULT);
+  int rows = r->isa->matmul->rows;
+  float *made = cpu_take_shared(r, winograd_made(r->program, t));
+  if (!made)
+    return SN_ERR_INTERNAL;
+  const float *data = (const float *)cpu_address(r, at->value) + v.base;
+  cpu_begin(r);
+  for (int64_t i; cpu_next(r, (channels + CHANNELS_AT_ONCE - 1) / CHANNELS_AT_ONCE, &i);)
+    for (int64_t first = 0, q = i * CHANNELS_AT_ONCE; first < results; first += rows)
+      r->isa->winograd->weights(
+          &(winograd_weights){.from = data + first * v.by[WINO_RESULT] + q * v.by[WINO_CHANNEL],
+                              .result = v.by[WINO_RESULT],
+                              .channel = v.by[WINO_CHANNEL],
+                              .row = v.by[WINO_KY],
+                              .column = v.by[WINO_KX],
+                              .n = min_i64(rows, results - first),
+                              .channels = min_i64(CHANNELS_AT_ONCE, channels - q),
+                              .to = made + first * channels + q * rows,
+                              .plane = whole_panels(results, rows) * channels});
+  return SN_OK;
 }

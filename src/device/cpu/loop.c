@@ -69,8 +69,8 @@ int loop_lanes_of(const region *code) {
     loads += in->op == REGION_LOAD;
     n += !arithmetic && in->op != REGION_LOAD && in->op != REGION_NUMBER;
     stores += in->op == REGION_STORE;
-    others += in->op == REGION_INDEX || in->op == REGION_INSIDE || in->op == REGION_WORD ||
-              (in->op == REGION_ALU && !arithmetic);
+    others += !in->row && (in->op == REGION_INDEX || in->op == REGION_INSIDE ||
+                           in->op == REGION_WORD || (in->op == REGION_ALU && !arithmetic));
   }
   n += chained / 3 + loads / 2;
   return others == 0 && stores <= 1 ? REGION_LANES_MOST
@@ -215,7 +215,13 @@ static void run_across(loop_open *x, region_range *range, tile *t, int64_t from,
     for (int s = 0; s < t->n_segments; s++)
       for (int i = 0; i < x->inner.n; i++)
         t->segments[s].at[x->inner.axis[i]] = at[x->inner.axis[i]];
+    if (k > from && loop_steps_across(x, t)) {
+      loop_run_across(x, range, t, to - k);
+      return;
+    }
     region_run_range(x->r, x->st, range, t, NULL);
+    if (!x->tried_list)
+      loop_list_rows(x);
     (void)walk_step(x->st, &x->inner, at);
   }
 }
@@ -291,8 +297,13 @@ void loop_run(loop_open *x, int64_t from, int64_t to) {
       region_run_range(x->r, x->st, &x->st->ranges[0], &t, NULL);
     return;
   }
-  for (int64_t i = from; i < to; i++)
-    run_row(x, i);
+  for (; from < to && (x->st->wide || !x->list); from++) {
+    run_row(x, from);
+    if (!x->tried_list)
+      loop_list_rows(x);
+  }
+  if (from < to)
+    loop_run_listed(x, from, to);
 }
 
 /* --- steps --- */
@@ -302,8 +313,9 @@ size_t cpu_need_loop(const program *p, const step *s) {
   for (int i = 0; i < s->n_parts; i++) {
     const region *code = &s->parts[i].u.loop.code;
     pool_part pool;
-    size_t bytes = pool_find(&s->parts[i].u.loop, &pool) ? pool_need(&pool)
-                                                         : region_bytes(code, loop_lanes_of(code));
+    size_t bytes = pool_find(&s->parts[i].u.loop, &pool)
+                       ? pool_need(&pool)
+                       : region_bytes(code, loop_lanes_of(code)) + loop_list_bytes();
     most = bytes > most ? bytes : most;
   }
   return most;

@@ -28,6 +28,8 @@ typedef struct loop_move {
   } axis[REGION_AXES];
 } loop_move;
 
+typedef struct row_list row_list; /* loop_rows.c */
+
 typedef struct loop_open {
   cpu_run *r;
   region_state *st;
@@ -38,6 +40,8 @@ typedef struct loop_open {
   walk across; /* tiles of rows: only where lanes are rows (st->wide) */
   int64_t n;   /* tiles of points; or rows; or tiles of rows; or blocks of a move */
   loop_move move;
+  row_list *list; /* of chains, for rows beyond the first; NULL: none */
+  bool tried_list;
 } loop_open;
 
 /* What extents alone say of a part. */
@@ -82,6 +86,18 @@ static inline int loop_lanes(const tile *t) {
 /* Whether a part only moves, and how; gives its blocks, 0 if not. */
 int64_t loop_find_move(const region_state *st, const axis_list *axes, loop_move *m);
 void loop_run_move(const loop_move *m, const lane_kernels *kernels, int64_t from, int64_t to);
+
+/* --- loop_rows.c: rows that a tile holds whole --- */
+/* Scratch for it. */
+size_t loop_list_bytes(void);
+/* Behind the first row (or batch of rows): makes x->list if the part is such a one. */
+void loop_list_rows(loop_open *x);
+/* Rows (or batches) from … to-1 by the list. */
+void loop_run_listed(loop_open *x, int64_t from, int64_t to);
+
+/* Where lanes are rows: whether the points of a tile of rows run by the list; n of them, from the one that it stands at. */
+bool loop_steps_across(const loop_open *x, const tile *t);
+void loop_run_across(loop_open *x, region_range *range, const tile *t, int64_t n);
 
 /* --- loop_split.c: few rows that are long --- */
 /* Whether extents say that a part may be cut so; all threads then run it

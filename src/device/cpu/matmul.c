@@ -63,7 +63,7 @@ static bool may_be_few(const sn_dim *dims, int n) {
   return count <= MATMUL_FEW;
 }
 
-static size_t need_part(const program *p, const step *of, const matmul_part *t) {
+static size_t need_part(const program *p, const matmul_part *t) {
   matmul_shape s = shape_max(p, t);
   int n_products = matmul_products(t);
   size_t bytes = cpu_region_bytes(&t->epilogue) + rows_bytes(&t->epilogue), units, vectors = 0;
@@ -80,7 +80,8 @@ static size_t need_part(const program *p, const step *of, const matmul_part *t) 
       may_be_few(t->extent + t->n_batch + t->n_m, t->n_n))
     vectors = matmul_need_vector(t->n_accs, s.k + (int64_t)n_products * MATMUL_K);
   units = units > vectors ? units : vectors;
-  size_t transformed = winograd_need(p, of, t), sliced = matmul_slices_need(t);
+  size_t transformed = winograd_need(p, t) + winograd_grad_need(p, t); /* one of them */
+  size_t sliced = matmul_slices_need(t);
   units = units > sliced ? units : sliced;
   return bytes + (units > transformed ? units : transformed);
 }
@@ -88,7 +89,7 @@ static size_t need_part(const program *p, const step *of, const matmul_part *t) 
 size_t cpu_need_matmul(const program *p, const step *s) {
   size_t most = 0;
   for (int i = 0; i < s->n_parts; i++) {
-    size_t bytes = need_part(p, s, &s->parts[i].u.matmul);
+    size_t bytes = need_part(p, &s->parts[i].u.matmul);
     most = bytes > most ? bytes : most;
   }
   size_t rest = conv_rest_need(s);
@@ -100,8 +101,10 @@ size_t cpu_need_shared_matmul(const program *p, const step *s) {
   for (int i = 0; i < s->n_parts; i++) {
     const matmul_part *t = &s->parts[i].u.matmul;
     size_t floats = (size_t)most_floats(shape_max(p, t), matmul_shared_most);
-    bytes += matmul_slices_bytes(t);
-    bytes += floats > 0 ? floats * sizeof(float) + (size_t)matmul_products(t) * PROGRAM_ALIGN : 0;
+    size_t ready = floats * sizeof(float) + (size_t)matmul_products(t) * PROGRAM_ALIGN;
+    size_t made = winograd_made(p, t) + winograd_grad_shared(p, t); /* at most one of them */
+    ready = floats > 0 ? ready : 0;
+    bytes += matmul_slices_bytes(t) + (ready > made ? ready : made);
   }
   return bytes < MATMUL_SHARED ? bytes : MATMUL_SHARED;
 }
@@ -113,6 +116,8 @@ static size_t ready_bytes(const matmul_work *w) {
   size_t bytes = 0;
   if (w->slices > 0)
     return matmul_slices_bytes(w->part);
+  if (w->made)
+    return winograd_made(w->r->program, w->part);
   for (int side = 0; side < SIDES; side++)
     if (w->cut.ready[side] && !w->cut.near[side] && !w->shape.kept[side])
       bytes += (size_t)(w->cut.slab[side] * w->shape.k) * sizeof(float) +
@@ -126,7 +131,7 @@ static sn_status run_phase(matmul_work *w, phase run, const int64_t from[SIDES])
   size_t used = w->r->scratch_used;
   SN_TRY(matmul_open(w));
   if (w->winograd)
-    SN_TRY(winograd_run(w));
+    SN_TRY(run == matmul_make_ready ? winograd_make(w) : winograd_run(w));
   else if (w->slices > 0)
     SN_TRY(run == matmul_make_ready ? matmul_sum_slices(w) : matmul_store_slices(w));
   else
@@ -153,8 +158,17 @@ static sn_status run_slabs(matmul_work *w) {
   return SN_OK;
 }
 
+static sn_status run_grad(matmul_work *w) {
+  size_t used = w->r->scratch_used;
+  w->r->shared_used = 0;
+  SN_TRY(winograd_grad_run(w));
+  w->r->scratch_used = used;
+  cpu_sync(w->r);
+  return SN_OK;
+}
+
 static bool has_slabs(const matmul_work *w) {
-  return w->slices == 0 &&
+  return w->slices == 0 && !w->grad &&
          (w->cut.slab[ROWS] < w->side[ROWS].count || w->cut.slab[COLS] < w->side[COLS].count);
 }
 
@@ -179,7 +193,7 @@ static int find_together(cpu_run *r, const step *of, const step *s, int from, si
   for (; to < s->n_parts; to++) {
     bool some = matmul_size(&w, r, of, &s->parts[to].u.matmul) && !w.few;
     size_t more = some ? ready_bytes(&w) : 0;
-    if (some && (has_slabs(&w) || *bytes + more > r->crew->shared_bytes))
+    if (some && (w.grad || has_slabs(&w) || *bytes + more > r->crew->shared_bytes))
       break;
     *bytes += more;
   }
@@ -194,7 +208,7 @@ static sn_status run_all(cpu_run *r, const step *of, const step *s) {
     if (to == from) {
       to = from + 1;
       if (matmul_size(&w, r, of, &s->parts[from].u.matmul))
-        SN_TRY(run_slabs(&w));
+        SN_TRY(w.grad ? run_grad(&w) : run_slabs(&w));
       continue;
     }
     if (bytes > 0) {

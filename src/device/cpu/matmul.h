@@ -105,6 +105,8 @@ typedef struct matmul_work {
   bool turned;    /* rows are n */
   int64_t slices; /* of k: matmul_slices.c; 0: not so */
   bool winograd;  /* a convolution with fewer products: conv_winograd.h */
+  bool made;      /* with weights that this run transforms */
+  bool grad;      /* the gradient of such a one's weights */
   axis_group side[SIDES];
   int n_products; /* of all accumulators */
   struct matmul_term {

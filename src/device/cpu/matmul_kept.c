@@ -65,8 +65,8 @@ int64_t matmul_kept_floats(const program *p, const matmul_part *t, const matmul_
 }
 
 /* Of a part: transformed weights, or operands a and b of each product one after the other. */
-static int64_t part_floats(const program *p, const step *s, const matmul_part *t) {
-  int64_t transformed = winograd_kept(p, s, t), floats = transformed;
+static int64_t part_floats(const program *p, const matmul_part *t) {
+  int64_t transformed = winograd_kept(p, t), floats = transformed;
   for (int c = 0; transformed == 0 && c < t->n_accs; c++)
     for (int i = 0; i < t->accs[c].n_products; i++)
       for (int b = 0; b < 2; b++)
@@ -80,8 +80,8 @@ static bool is_prepared(const program *p, const step *s) {
 }
 
 /* Notes the states that what is kept of a part is made of. */
-static void note_states(const program *p, const step *s, const matmul_part *t, bool *by_state) {
-  bool transformed = winograd_kept(p, s, t) > 0;
+static void note_states(const program *p, const matmul_part *t, bool *by_state) {
+  bool transformed = winograd_kept(p, t) > 0;
   for (int c = 0; c < t->n_accs; c++)
     for (int j = 0; j < t->accs[c].n_products; j++)
       for (int b = 0; b < 2; b++) {
@@ -96,9 +96,9 @@ static void note_states(const program *p, const step *s, const matmul_part *t, b
 size_t cpu_kept_matmul(const program *p, const step *s, bool *by_state) {
   int64_t floats = 0;
   for (int i = 0; i < s->n_parts && !is_prepared(p, s); i++) {
-    floats += part_floats(p, s, &s->parts[i].u.matmul);
+    floats += part_floats(p, &s->parts[i].u.matmul);
     if (by_state)
-      note_states(p, s, &s->parts[i].u.matmul, by_state);
+      note_states(p, &s->parts[i].u.matmul, by_state);
   }
   return (size_t)floats * sizeof(float);
 }
@@ -107,7 +107,7 @@ size_t cpu_kept_matmul(const program *p, const step *s, bool *by_state) {
 float *matmul_find_kept(const cpu_run *r, const step *of, const matmul_part *t) {
   float *at = (float *)(void *)r->kept;
   for (int i = 0; at && i < of->n_parts; i++) {
-    int64_t floats = part_floats(r->program, of, &of->parts[i].u.matmul);
+    int64_t floats = part_floats(r->program, &of->parts[i].u.matmul);
     if (of->parts[i].u.matmul.accs == t->accs)
       return floats > 0 ? at : NULL;
     at += floats;
@@ -120,9 +120,9 @@ sn_status cpu_keep_matmul(cpu_run *r, const step *s) {
     const matmul_part *t = &s->parts[i].u.matmul;
     matmul_work w;
     size_t used = r->scratch_used;
-    if (winograd_kept(r->program, s, t) > 0)
+    if (winograd_kept(r->program, t) > 0)
       winograd_keep(r, t, matmul_find_kept(r, s, t));
-    if (winograd_kept(r->program, s, t) > 0 || part_floats(r->program, s, t) == 0 ||
+    if (winograd_kept(r->program, t) > 0 || part_floats(r->program, t) == 0 ||
         !matmul_size(&w, r, s, t))
       continue;
     SN_TRY(matmul_open(&w));

@@ -156,11 +156,14 @@ bool matmul_size(matmul_work *w, cpu_run *r, const step *of, const matmul_part *
   w->side[ROWS] = w->turned ? w->n : w->m;
   w->side[COLS] = w->turned ? w->m : w->n;
   w->kept = w->few ? NULL : matmul_find_kept(r, of, t);
-  if (w->kept && winograd_kept(r->program, of, t) > 0) {
+  if (w->kept && winograd_kept(r->program, t) > 0) {
     w->winograd = winograd_pays(w);
     w->kept = w->winograd ? w->kept : NULL;
   }
-  w->slices = w->few || w->kept ? 0 : matmul_slices_of(of, t);
+  w->made = !w->few && !w->kept && winograd_made_pays(w, of);
+  w->winograd = w->winograd || w->made;
+  w->grad = !w->few && !w->kept && winograd_grad_pays(w, of);
+  w->slices = w->few || w->kept || w->grad ? 0 : matmul_slices_of(of, t);
   w->shape = shape_of(w);
   w->cut = matmul_cut_for(&w->shape);
   return w->batch.count > 0 && w->m.count > 0 && w->n.count > 0;

@@ -3,7 +3,10 @@
 #include "device/cpu/isa/pack.h"
 #include "device/cpu/matmul.h"
 
-enum { ENTRIES = 512 }; /* of the other index at a time */
+enum {
+  ENTRIES = 512,   /* of the other index at a time */
+  PIECE_LEAST = 32 /* of an index, that are worth going by themselves */
+};
 
 typedef struct packing {
   const pack_kernels *kernels;
@@ -276,6 +279,56 @@ static void pack_matrix(const matmul_work *w, const float *from, int64_t row, in
                             to->to + i / to->width * to->panel, to->panel);
 }
 
+/* How far entries from number i on go evenly, of n at most. */
+static int64_t even_run(const plan_group *g, int64_t i, int64_t n) {
+  int64_t coords[PLAN_AXES];
+  plan_coords(g, i, coords);
+  return min_i64(n, g->axes[g->n - 1].extent - coords[g->n - 1]);
+}
+
+/* Whether a group is a few long runs, one after the other in memory each: images of a batch. */
+static bool has_pieces(const plan_group *g) {
+  return g->n > 1 && g->axes[g->n - 1].at == 1 && g->axes[g->n - 1].extent >= PIECE_LEAST;
+}
+
+/* Pieces of k, each of which is dense. */
+static bool pack_k_pieces(const matmul_work *w, const matmul_operand *o, int64_t row,
+                          int64_t n_rows, int64_t k, int64_t n_k, const panel_layout *to) {
+  const float *from;
+  int64_t run, row_step, k_step;
+  if (!has_pieces(&o->plan.k))
+    return false;
+  for (int64_t p = 0; p < n_k; p += run) {
+    panel_layout piece = *to;
+    run = even_run(&o->plan.k, k + p, n_k - p);
+    if (!plan_is_strided(w, o, row, n_rows, k + p, run, &from, &row_step, &k_step))
+      return false;
+    piece.to += p * to->width;
+    pack_matrix(w, from, row_step, k_step, n_rows, run, &piece);
+  }
+  return true;
+}
+
+/* Pieces of rows, each of which is dense. */
+static bool pack_row_pieces(const matmul_work *w, const matmul_operand *o, int64_t row,
+                            int64_t n_rows, int64_t k, int64_t n_k, const panel_layout *to) {
+  const float *from;
+  int64_t run, row_step, k_step;
+  if (!has_pieces(&o->plan.rows))
+    return false;
+  for (int64_t i = 0; i < n_rows; i += run) {
+    run = even_run(&o->plan.rows, row + i, n_rows - i);
+    if (!plan_is_strided(w, o, row + i, run, k, n_k, &from, &row_step, &k_step))
+      return false;
+    w->r->isa->matmul->pack_rows(from, k_step, run, n_k, (int)to->width, (int)(i % to->width),
+                                 to->to + i / to->width * to->panel, to->panel);
+  }
+  for (int64_t p = 0; n_rows % to->width != 0 && p < n_k; p++)
+    for (int64_t i = n_rows; i % to->width != 0; i++)
+      *panel_element(to, i, p) = 0;
+  return true;
+}
+
 void plan_pack(const matmul_work *w, const matmul_operand *o, int64_t row, int64_t n_rows,
                int64_t k, int64_t n_k, const panel_layout *to) {
   const float *from;
@@ -286,6 +339,9 @@ void plan_pack(const matmul_work *w, const matmul_operand *o, int64_t row, int64
     pack_matrix(w, from, row_step, k_step, n_rows, n_k, to);
     return;
   }
+  if (to->step == to->width && (pack_k_pieces(w, o, row, n_rows, k, n_k, to) ||
+                                pack_row_pieces(w, o, row, n_rows, k, n_k, to)))
+    return;
   bool k_lines = to->width == 1 && to->step == 1; /* each row's k's lie one after the other */
   bool along_k = o->plan.along_k;
   packing p = open_packing(w, o, along_k);

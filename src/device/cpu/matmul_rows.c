@@ -12,7 +12,8 @@ static int64_t whole(int n) { return (n + CPU_LANE_BLOCK - 1) / CPU_LANE_BLOCK *
 static void load(const struct row_epilogue *e, row_op *op, int64_t from, int n) {
   const row_place *p = op->at;
   int64_t at = p->at + from * p->by;
-  if (p->by == 1 && p->size == 4 && !p->copied && at + whole(n) <= p->count) {
+  int64_t read = e->cheap ? n : whole(n);
+  if (p->by == 1 && p->size == 4 && !p->copied && at + read <= p->count) {
     op->lanes = element(p, at);
     return;
   }
@@ -53,22 +54,20 @@ static void compute(const struct row_epilogue *e, row_op *op, int64_t from, int 
 }
 
 static void run_chain(const struct row_epilogue *e, const row_op *op, int64_t from, int n) {
-  lane_step steps[ROWS_STEPS + 1];
-  int n_steps = op->to - op->from;
-  for (int k = 0; k < n_steps; k++) {
-    const row_step *s = &e->steps[op->from + k];
-    steps[k] = (lane_step){.code = s->code};
-    if (s->with >= 0)
-      steps[k].with = e->ops[s->with].lanes;
-    if (s->other >= 0)
-      steps[k].other = e->ops[s->other].lanes;
-    if (s->to >= 0)
-      steps[k].to = place_lanes(e, &e->ops[s->to], from, e->cheap || n % CPU_LANE_BLOCK == 0);
+  bool exact = e->cheap || n % CPU_LANE_BLOCK == 0;
+  for (const row_move *m = e->moves + op->moves; m < e->moves + op->moves + op->n_moves; m++) {
+    row_op *of = &e->ops[m->op];
+    if (m->at)
+      *m->at = of->lanes;
+    else if (of->i->op == REGION_STORE)
+      *m->to = element(of->at, of->at->at + from);
+    else
+      *m->to = place_lanes(e, of, from, exact);
   }
   if (op->cheap)
-    e->matmul->chain(steps, n_steps, n);
+    e->matmul->chain(op->built, op->to - op->from, n);
   else
-    e->kernels->chain(steps, n_steps, n);
+    e->kernels->chain(op->built, op->to - op->from, n);
 }
 
 /* What is the same all along a run. */
@@ -107,7 +106,7 @@ static void run_lanes(const matmul_work *w, const float *sums, int64_t from, int
 static void run_columns(const matmul_work *w, const float *sums, int64_t n) {
   const struct row_epilogue *e = w->rows;
   for (int64_t from = 0, run; from < n; from += run) {
-    run = min_i64(ROWS_LANES, n - from);
+    run = e->direct ? n : min_i64(ROWS_LANES, n - from);
     if (!e->cheap && run > CPU_LANE_BLOCK)
       run = run / CPU_LANE_BLOCK * CPU_LANE_BLOCK;
     run_lanes(w, sums, from, (int)run);

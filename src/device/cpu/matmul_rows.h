@@ -34,6 +34,7 @@ typedef struct row_op {
   lane_alu kernel;        /* of STORE: the cast */
   bool one;               /* the same all along a run */
   bool spread;            /* though one, all lanes hold it */
+  bool all_lanes;         /* its kernel wants its arguments so */
   bool rounds;
   bool lent; /* its memory, to one that comes behind its last reader */
   int last;  /* that reads it */
@@ -41,7 +42,9 @@ typedef struct row_op {
   int into;     /* STORE whose memory it may write; -1: none */
   int chain;    /* the op with which its chain begins; -1: it is in none */
   int from, to; /* steps of the chain that begins here */
-  bool cheap;   /* it goes through the matmuls' own kernel, which takes any number of lanes */
+  int moves, n_moves;
+  struct lane_step *built; /* these steps, but for what moves */
+  bool cheap; /* it goes through the matmuls' own kernel, which takes any number of lanes */
   row_place *at;
   void *own;
   const void *lanes;
@@ -49,8 +52,15 @@ typedef struct row_op {
 
 /* A step of a chain; numbers of ops, -1: none. */
 typedef struct row_step {
-  int code, with, other, to;
+  int code, with, other, below, to;
 } row_step;
+
+/* What changes in a step from run to run: where the lanes of an op are, or go. */
+typedef struct row_move {
+  const void **at;
+  void **to;
+  int op;
+} row_move;
 
 struct row_epilogue {
   const lane_kernels *kernels;
@@ -59,11 +69,13 @@ struct row_epilogue {
   row_op *ops;
   row_place *places;
   row_step *steps;
+  row_move *moves;
   int *ones, *lanes; /* ops that are the same along a run; that are not, each where it is run */
   int n_ones, n_lanes;
   int first;   /* axis of the columns with which a run begins */
   int64_t run; /* columns of it */
   bool cheap;  /* all arithmetic along runs is, in chains */
+  bool direct; /* and all of it goes from memory to memory: a run may be as long as it likes */
   void *spare; /* lanes */
 };
 
@@ -72,7 +84,20 @@ static inline bool rows_is_early(const row_op *op) {
   return !op->one && (op->i->op == REGION_ACC || (op->i->op == REGION_LOAD && !op->at->copied));
 }
 
+/* Steps that chains have at most, with one more for each; moves. */
+static inline size_t rows_built_most(size_t n) { return 4 * n; }
+static inline size_t rows_moves_most(size_t n) { return 6 * n; }
+
+static inline bool rows_overlap(const row_place *a, const row_place *b) {
+  return a->data < b->data + b->count * b->size && b->data < a->data + a->count * a->size;
+}
+
 /* matmul_rows_chain.c: chains, of ops that are set. */
 void rows_chain(struct row_epilogue *e);
+/* matmul_rows_build.c */
+/* Values that results take the place of need no copy where they have been read by then. */
+void rows_place(struct row_epilogue *e);
+/* Steps as they are run; registers are there. */
+void rows_build(struct row_epilogue *e, struct lane_step *built);
 
 #endif

@@ -7,6 +7,8 @@ size_t rows_bytes(const region *code) {
     return 0;
   return cpu_take_bytes(sizeof(struct row_epilogue)) + cpu_take_bytes(n * sizeof(row_op)) +
          cpu_take_bytes(n * sizeof(row_place)) + cpu_take_bytes(3 * n * sizeof(row_step)) +
+         cpu_take_bytes(rows_built_most(n) * sizeof(lane_step)) +
+         cpu_take_bytes(rows_moves_most(n) * sizeof(row_move)) +
          cpu_take_bytes(2 * n * sizeof(int)) + (n + 1) * cpu_take_bytes(ROWS_LANES * sizeof(float));
 }
 
@@ -48,9 +50,6 @@ static bool open_places(matmul_work *w, struct row_epilogue *e, const region *co
   return fits;
 }
 
-static bool overlap(const row_place *a, const row_place *b) {
-  return a->data < b->data + b->count * b->size && b->data < a->data + a->count * a->size;
-}
 static bool is_same_place(const row_place *a, const row_place *b) {
   return a->data == b->data && a->size == b->size && a->base == b->base &&
          memcmp(a->stride, b->stride, sizeof a->stride) == 0;
@@ -62,7 +61,7 @@ static bool check_overlaps(struct row_epilogue *e) {
   for (int i = 0; i < e->n; i++)
     for (int j = 0; j < e->n && e->ops[i].at; j++) {
       row_op *x = &e->ops[i], *y = &e->ops[j];
-      if (i == j || !y->at || y->i->op != REGION_STORE || !overlap(x->at, y->at))
+      if (i == j || !y->at || y->i->op != REGION_STORE || !rows_overlap(x->at, y->at))
         continue;
       fits = fits && is_same_place(x->at, y->at) && x->at->by != 0;
       x->at->copied = x->at->shared = y->at->shared = true;
@@ -133,8 +132,7 @@ static bool set_alu(struct row_epilogue *e, row_op *op) {
   op->kernel = ones ? e->kernels->alu((alu)op->i->code, to, from, ones) : NULL;
   if (!op->kernel) {
     op->kernel = e->kernels->alu((alu)op->i->code, to, from, 0);
-    if (!op->one)
-      spread_arguments(e, op);
+    op->all_lanes = !op->one;
   }
   op->rounds = to != SN_F32 && to != SN_I32;
   return op->kernel;
@@ -144,7 +142,7 @@ static bool set_store(struct row_epilogue *e, row_op *op) {
   sn_dtype to = op->at->dtype, from = (sn_dtype)e->ops[op->a].i->dtype;
   bool casts = to != from && !(dtype_is_float(to) && dtype_is_float(from));
   row_op *made = &e->ops[op->a];
-  spread_arguments(e, op);
+  op->all_lanes = true;
   if (casts)
     op->kernel = e->kernels->alu(ALU_cast, to, from, 0);
   if (to == SN_F32 && from == SN_F32 && made->i->op == REGION_ALU && !made->one && made->into < 0 &&
@@ -166,16 +164,30 @@ static bool set_ops(struct row_epilogue *e) {
   return fits;
 }
 
+/* Chains take one number as it is. */
+static void spread_ones(struct row_epilogue *e) {
+  for (int i = 0; i < e->n; i++)
+    if (e->ops[i].all_lanes && e->ops[i].chain < 0)
+      spread_arguments(e, &e->ops[i]);
+}
+
+static bool is_cheap(const struct row_epilogue *e) {
+  bool cheap = true;
+  for (int i = 0; i < e->n; i++) {
+    const row_op *op = &e->ops[i];
+    if (op->i->op == REGION_ALU && !op->one)
+      cheap = cheap && op->chain >= 0 && e->ops[op->chain].cheap;
+  }
+  return cheap;
+}
+
 /* In the order in which they run. */
 static void list_ops(struct row_epilogue *e) {
   for (int i = 0; i < e->n; i++)
     if (rows_is_early(&e->ops[i]))
       e->lanes[e->n_lanes++] = i;
-  e->cheap = true;
   for (int i = 0; i < e->n; i++) {
     const row_op *op = &e->ops[i];
-    if (op->i->op == REGION_ALU && !op->one)
-      e->cheap = e->cheap && op->chain >= 0 && e->ops[op->chain].cheap;
     if (op->one && op->i->op != REGION_NUMBER && op->i->op != REGION_SIZE)
       e->ones[e->n_ones++] = i;
     if (!op->one && !rows_is_early(op) && (op->chain < 0 || op->chain == i))
@@ -233,9 +245,10 @@ static sn_status take_epilogue(matmul_work *w, size_t n) {
   e->ops = cpu_take(w->r, n * sizeof *e->ops);
   e->places = cpu_take(w->r, n * sizeof *e->places);
   e->steps = cpu_take(w->r, 3 * n * sizeof *e->steps);
+  e->moves = cpu_take(w->r, rows_moves_most(n) * sizeof *e->moves);
   e->ones = cpu_take(w->r, 2 * n * sizeof *e->ones);
   e->lanes = e->ones ? e->ones + n : NULL;
-  return e->ops && e->places && e->steps && e->ones ? SN_OK : SN_ERR_INTERNAL;
+  return e->ops && e->places && e->steps && e->moves && e->ones ? SN_OK : SN_ERR_INTERNAL;
 }
 
 sn_status rows_open(matmul_work *w, bool *out_fits) {
@@ -257,6 +270,13 @@ sn_status rows_open(matmul_work *w, bool *out_fits) {
     return SN_OK;
   }
   rows_chain(e);
+  spread_ones(e);
+  e->cheap = is_cheap(e);
+  rows_place(e);
   list_ops(e);
-  return set_registers(w->r, e) ? SN_OK : SN_ERR_INTERNAL;
+  lane_step *built = cpu_take(w->r, rows_built_most((size_t)code->n) * sizeof *built);
+  if (!built || !set_registers(w->r, e))
+    return SN_ERR_INTERNAL;
+  rows_build(e, built);
+  return SN_OK;
 }

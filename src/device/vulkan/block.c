@@ -136,15 +136,31 @@ static void sort_uses(plan_params *b) {
 
 /* --- workgroups --- */
 
-static int64_t part_groups(const launch_part *p, const int64_t *sizes) {
+/* The numbers that its workgroups are computed from are computed once for all launches. */
+static void place_counts(device_plan *dp, lowered_launch *l) {
+  plan_params *b = &dp->params;
+  l->counted = b->n_counts;
+  for (int i = 0; i < l->of->n_parts && l->varies; i++) {
+    const launch_part *p = &l->of->parts[i];
+    part_count *c = &b->counts[b->n_counts++];
+    c->when = p->when.n > 0 ? number_of(b, &p->when) : 0;
+    c->n = p->n_grid;
+    for (int k = 0; k < p->n_grid; k++)
+      c->factor[k] = number_of(b, &p->grid[k]);
+  }
+}
+
+static int64_t part_groups(const plan_params *b, const lowered_launch *l, int i) {
+  const launch_part *p = &l->of->parts[i];
+  const part_count *c = &b->counts[l->counted + i];
+  int64_t groups = 1;
   if (p->when.n > 0) {
-    int64_t n = amount_at(&p->when, sizes);
+    int64_t n = l->varies ? b->numbers[c->when].value : amount_at(&p->when, NULL);
     if (n < p->least || n > p->most)
       return 0;
   }
-  int64_t groups = 1;
   for (int k = 0; k < p->n_grid; k++)
-    groups *= amount_at(&p->grid[k], sizes);
+    groups *= l->varies ? b->numbers[c->factor[k]].value : amount_at(&p->grid[k], NULL);
   return groups;
 }
 
@@ -156,13 +172,13 @@ static void shape_groups(uint32_t out[3], int64_t n) {
   out[2] = 1;
 }
 
-static sn_status set_groups(device_plan *dp, lowered_launch *l, const int64_t *sizes) {
+static sn_status set_groups(device_plan *dp, lowered_launch *l) {
   plan_params *b = &dp->params;
   int64_t all = 0;
   for (int i = 0; i < l->of->n_parts; i++) {
     if (l->of->code->merged)
       set_word(b, l->block / 8 + BLOCK_HEADER + (uint32_t)i, (uint64_t)all);
-    all += part_groups(&l->of->parts[i], sizes);
+    all += part_groups(b, l, i);
     if (all < 0 || all > (int64_t)LAUNCH_GROUPS_X * 32767)
       return diag_fail(dp->ctx, SN_ERR_UNSUPPORTED, "vulkan: a step is too large for one launch");
   }
@@ -178,15 +194,20 @@ static sn_status set_groups(device_plan *dp, lowered_launch *l, const int64_t *s
 static sn_status allocate(device_plan *dp, int slots) {
   plan_params *b = &dp->params;
   arena *a = &dp->memory;
+  int parts = 0;
+  for (int i = 0; i < dp->n_launches; i++)
+    parts += dp->launches[i].varies ? dp->launches[i].of->n_parts : 0;
+  int numbers = slots + parts * (LAUNCH_GRID + 1);
   b->n_lines = b->n_words / LINE_WORDS + 1;
   b->n_sizes = program_sizes(dp->program);
   b->words = arena_array(a, b->n_lines * LINE_WORDS, sizeof *b->words);
   b->dirty = arena_array(a, b->n_lines, sizeof *b->dirty);
-  b->numbers = arena_array(a, (size_t)slots, sizeof *b->numbers);
+  b->numbers = arena_array(a, (size_t)numbers, sizeof *b->numbers);
+  b->counts = arena_array(a, (size_t)parts, sizeof *b->counts);
   b->uses = arena_array(a, (size_t)slots, sizeof *b->uses);
   b->addresses = arena_array(a, (size_t)slots, sizeof *b->addresses);
   b->sizes = arena_array(a, (size_t)b->n_sizes, sizeof *b->sizes);
-  if (!b->words || !b->dirty || !b->numbers || !b->uses || !b->addresses || !b->sizes)
+  if (!b->words || !b->dirty || !b->numbers || !b->counts || !b->uses || !b->addresses || !b->sizes)
     return SN_ERR_NO_MEMORY;
   /* A shader may declare as much as a block can have, wherever its own begins. */
   int64_t bytes = (int64_t)(b->n_lines * LINE_WORDS * 8) + dp->gpu->target.block_bytes;
@@ -202,8 +223,10 @@ sn_status plan_params_create(device_plan *dp) {
   place_slots(dp);
   sort_uses(&dp->params);
   for (int i = 0; i < dp->n_launches; i++)
+    place_counts(dp, &dp->launches[i]);
+  for (int i = 0; i < dp->n_launches; i++)
     if (!dp->launches[i].varies)
-      SN_TRY(set_groups(dp, &dp->launches[i], NULL));
+      SN_TRY(set_groups(dp, &dp->launches[i]));
   return SN_OK;
 }
 
@@ -233,7 +256,7 @@ static sn_status fill_sizes(device_plan *dp, const int64_t *sizes) {
   fill_numbers(b, sizes);
   for (int i = 0; i < dp->n_launches; i++)
     if (dp->launches[i].varies)
-      SN_TRY(set_groups(dp, &dp->launches[i], sizes));
+      SN_TRY(set_groups(dp, &dp->launches[i]));
   if (bytes)
     memcpy(b->sizes, sizes, bytes);
   b->filled = true;

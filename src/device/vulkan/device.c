@@ -8,9 +8,7 @@
 #include "device/vulkan/emit.h"
 #include "device/vulkan/plan.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 /* --- lowering --- */
 
@@ -72,13 +70,15 @@ static sn_status make_pipelines(device_plan *dp, const emit_env *env) {
   return SN_OK;
 }
 
-static sn_status lower_into(device_plan *dp) {
+static sn_status lower_into(device_plan *dp, const hand_made *hand) {
   struct shader_table shaders = {0};
   emit_env env = {.ctx = dp->ctx,
                   .memory = &dp->memory,
                   .program = dp->program,
-                  .target = &dp->gpu->target,
+                  .target = &dp->target,
                   .precision = dp->precision,
+                  .by_hand = hand->make,
+                  .hand = hand->of,
                   .shaders = &shaders};
   env.wide = needs_wide(&env);
   SN_TRY(emit_steps(dp, &env));
@@ -105,8 +105,15 @@ static void destroy(device_plan *dp) {
   mem_free(ctx, dp, sizeof *dp);
 }
 
-static sn_status lower(const device *d, sn_ctx *ctx, const program *p,
-                       const device_options *options, device_plan **out) {
+/* Matrices are proved before they are first used; programs made by hand are what proves them. */
+static void find_target(const device *d, device_plan *dp, bool by_hand) {
+  dp->target = dp->gpu->target;
+  if (!by_hand && dp->precision != SN_PRECISION_EXACT)
+    vulkan_prove_matrices(d, dp->gpu, &dp->target);
+}
+
+sn_status vulkan_lower(const device *d, sn_ctx *ctx, const program *p,
+                       const device_options *options, const hand_made *hand, device_plan **out) {
   *out = NULL;
   device_plan *dp = mem_alloc(ctx, sizeof *dp);
   if (!dp)
@@ -117,14 +124,38 @@ static sn_status lower(const device *d, sn_ctx *ctx, const program *p,
   dp->precision = options->precision;
   arena_init(&dp->memory, ctx);
   sn_status status = gpu_get(ctx, vulkan_index(d), &dp->gpu);
-  if (status == SN_OK)
-    status = lower_into(dp);
+  if (status == SN_OK) {
+    find_target(d, dp, hand->make != NULL);
+    status = lower_into(dp, hand);
+  }
   if (status != SN_OK) {
     destroy(dp);
     return status;
   }
   *out = dp;
   return SN_OK;
+}
+
+static sn_status lower(const device *d, sn_ctx *ctx, const program *p,
+                       const device_options *options, device_plan **out) {
+  return vulkan_lower(d, ctx, p, options, &(hand_made){0}, out);
+}
+
+/* --- what became of it --- */
+
+static void count(const device_plan *dp, device_counts *out) {
+  const program *p = dp->program;
+  int end = program_steps(p);
+  *out = (device_counts){.pipelines = dp->n_pipelines, .bytes = plan_bytes(dp)};
+  for (int i = p->n_prepare; i < end; i++) {
+    const lowered_step *s = &dp->steps[i];
+    out->barriers += p->steps[i].barrier;
+    for (int k = 0; k < s->n; k++) {
+      const lowered_launch *l = &dp->launches[s->first + k];
+      out->launches += l->varies || l->groups[0] > 0;
+      out->barriers += l->of->after;
+    }
+  }
 }
 
 /* --- the devices --- */
@@ -142,6 +173,10 @@ static void fill_devices(void) {
                                        .lower = lower,
                                        .run = plan_run,
                                        .destroy = destroy,
+                                       .note = vulkan_note,
+                                       .count = count,
+                                       .waited = gpu_waited,
+                                       .measure = vulkan_measure,
                                        .mirrors = &vulkan_mirrors,
                                        .read_output = plan_read_output};
 }
@@ -164,31 +199,3 @@ const device *vulkan_device_find(const char *name) {
 }
 
 const char *vulkan_why_none(void) { return gpu_why_none(); }
-
-/* Files that are there where a GPU has a driver in the kernel; a Mac always has one. */
-static bool has_hardware(void) {
-#ifdef __APPLE__
-  return true;
-#else
-  static const char *const files[] = {"/dev/nvidiactl", "/dev/dri", "/dev/dxg", "/dev/mali0",
-                                      "/dev/kgsl-3d0"};
-  struct stat info;
-  for (size_t i = 0; i < COUNT_OF(files); i++)
-    if (stat(files[i], &info) == 0)
-      return true;
-  return false;
-#endif
-}
-
-/* A GPU that fails is not chosen, and its description says so. */
-const device *vulkan_device_proved(void) {
-  static char failed[500];
-  const device *d = has_hardware() ? vulkan_device_at(0) : NULL;
-  if (!d || gpu_is_software(gpu_at(0)))
-    return NULL;
-  if (vulkan_self_test(d))
-    return d;
-  snprintf(failed, sizeof failed, "%.400s; failed its self-test", d->description);
-  devices.list[0].description = failed;
-  return NULL;
-}

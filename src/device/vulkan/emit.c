@@ -1,5 +1,5 @@
 /* Steps as launches: kernels of the parts, equal ones joined. See emit.h. */
-#include "device/vulkan/emit.h"
+#include "device/vulkan/emit_matmul_rewrite.h"
 
 static sn_status (*const archetypes[STEP_ARCHETYPES])(emitter *e, const part *p) = {
     [STEP_POINTWISE] = emit_loop,
@@ -14,7 +14,7 @@ static sn_status (*const archetypes[STEP_ARCHETYPES])(emitter *e, const part *p)
     [STEP_PERMUTE] = emit_permute};
 
 kernel *emit_open(emitter *e, int threads) {
-  return e->k = kernel_open(&e->env, threads, e->step->n_parts > 1);
+  return e->k = kernel_open(&e->env, threads, e->step->n_parts);
 }
 
 sn_status emit_launch_when(emitter *e, bool after, const amount *of, int64_t least, int64_t most) {
@@ -106,12 +106,18 @@ sn_status emit_step(const emit_env *env, const step *s, step_launches *out) {
     return SN_ERR_NO_MEMORY;
   e->env = *env;
   e->env.scratch = 0;
-  e->step = s;
   e->reg = e->regs[0];
+  e->absorbed = emit_absorbed(e, s);
   sn_status status = SN_OK;
-  for (e->part = 0; e->part < s->n_parts && status == SN_OK; e->part++) {
+  int n_parts = emit_is_absorbed(e, s) ? 0 : s->n_parts;
+  if (s->kind == STEP_MATMUL && !env->by_hand && !e->absorbed) {
+    status = matmul_rewrite(&e->env, s, &s);
+    n_parts = s->n_parts;
+  }
+  e->step = s;
+  for (e->part = 0; e->part < n_parts && status == SN_OK; e->part++) {
     e->level = 0;
-    status = archetypes[s->kind](e, &s->parts[e->part]);
+    status = (env->by_hand ? env->by_hand : archetypes[s->kind])(e, &s->parts[e->part]);
   }
   if (status == SN_OK)
     status = join_all(e, out);

@@ -15,7 +15,7 @@
 #include "ir/dtype.h"
 #include "step/step.h"
 
-enum { EMIT_ACCS = 8, EMIT_UNROLL = 4 /* points that a thread has at once, at most */ };
+enum { EMIT_ACCS = 8, EMIT_UNROLL = 9 /* points that a thread has at once, at most */ };
 
 typedef struct emitter {
   emit_env env;
@@ -27,6 +27,8 @@ typedef struct emitter {
   val regs[EMIT_UNROLL][REGION_MAX];
   const instr *code; /* of the region that is being emitted */
   int part, level;   /* of the step; how many kernels the part has had */
+  const loop_part
+      *absorbed; /* a row that this step computes itself, before it reads it; NULL: none */
   struct made_kernel {
     kernel_made made;
     int level;
@@ -37,6 +39,11 @@ typedef struct emitter {
 
 /* All launches of a step, in `memory`. `shaders` is kept over the steps of a program. */
 sn_status emit_step(const emit_env *env, const step *s, step_launches *out) SN_MUST_USE;
+
+/* Whether the next step computes this one for itself, and so this one has no launches: see emit_absorb.c. `e` is any. */
+bool emit_is_absorbed(const emitter *e, const step *s);
+/* The row that this step computes for itself; NULL: none. */
+const loop_part *emit_absorbed(const emitter *e, const step *s);
 
 /* --- for archetypes --- */
 /* A kernel for the part at hand; its number of parts decides whether it is merged. NULL: no memory. */
@@ -65,6 +72,8 @@ val emit_region(emitter *e, const region *r);
 val emit_instr(emitter *e, const instr *i);
 val emit_linear(emitter *e, sn_dim base, int n_terms, const term *terms);
 val emit_inside(emitter *e, const access *at);
+/* Whether two accesses are of the same element at every point. */
+bool access_same(const access *a, const access *b);
 /* Coordinates of axes first … first + n from a number that counts their points. */
 void emit_coordinates(emitter *e, val flat, int first, int n, const sn_dim *extents);
 val emit_load(emitter *e, const instr *i);
@@ -97,7 +106,10 @@ typedef struct row_threads {
   int lanes, rows;
   bool columns;
   val lane, row; /* of this thread; indices */
-  val shared;    /* u32 [threads], made when needed */
+  /* How many reductions each have places of their own in shared memory, and how many had them so far; 0: all have the same
+   * ones, so that there is another wait behind each. */
+  int own, taken;
+  val shared; /* u32, made when needed */
 } row_threads;
 row_threads emit_row_threads(emitter *e, int lanes, bool columns);
 /* All lanes' values of a row made one; every lane gets it. All threads of the workgroup must get here. */

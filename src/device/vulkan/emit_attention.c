@@ -3,11 +3,11 @@
  *
  * Few queries against many keys (a model that writes): the keys are cut, each part is a workgroup's, and a second launch joins what the
  * parts came to. Which of the two forms it is depends on sizes alone. */
-#include "device/vulkan/emit_attention.h"
+#include "device/vulkan/emit_attention_matrix.h"
 
 #include <math.h>
 
-enum { ROWS = 64, ROWS_FEW = 16, FEW = 64 /* rows of a kv head */, PARTS = 64, TOGETHER = 4 };
+enum { ROWS = 64, ROWS_FEW = 16, FEW = 64 /* rows of a kv head */, PARTS = 64 };
 
 /* What a workgroup and a thread have at hand. */
 typedef struct block {
@@ -261,7 +261,7 @@ static void run_passes(emitter *e, const forward *f, block *w) {
               w->flags);
 }
 
-static sn_status add_launch(emitter *e, const forward *f, bool after) {
+sn_status forward_launch(emitter *e, const forward *f, bool after) {
   amount rows = {2, 1, f->a.rows};
   return emit_launch_when(e, after, &rows, f->least, f->most);
 }
@@ -269,7 +269,11 @@ static sn_status add_launch(emitter *e, const forward *f, bool after) {
 static sn_status attend(emitter *e, const forward *f) {
   if (f->brief) {
     SN_TRY(forward_few(e, f));
-    return add_launch(e, f, false);
+    return forward_launch(e, f, false);
+  }
+  if (f->matrix) {
+    SN_TRY(forward_matrix(e, f));
+    return forward_launch(e, f, false);
   }
   block w = {
       .t = tiles_for(e, f->few ? ROWS_FEW : ROWS, size_most(&e->env, f->a.dv), ATTENTION_GROUPS)};
@@ -281,94 +285,7 @@ static sn_status attend(emitter *e, const forward *f) {
   find_block(e, f, &w);
   run_passes(e, f, &w);
   put_rows(e, f, &w);
-  return add_launch(e, f, false);
-}
-
-/* Facts of a part, or those of the last where there is none: *there says so. Loads of several are under way together. */
-static val fact_at(emitter *e, const forward *f, val start, val number, val n, int which,
-                   val *there, val *part_number) {
-  kernel *k = e->k;
-  val last = k_sub(k, n, k_index(k, 1));
-  *there = k_lt(k, number, n);
-  *part_number = k_add(k, start, k_min(k, number, last));
-  val at = k_add(k, k_shl(k, *part_number, 1), k_index(k, which));
-  return k_load(k, k->s.f32, k_scratch(k, f->facts), at);
-}
-
-static val most_of_parts(emitter *e, const forward *f, val start, val n) {
-  kernel *k = e->k;
-  val most = k_var(k, k_f32(k, -INFINITY)), zero = k_index(k, 0), x[TOGETHER], there, number;
-  k_loop i = k_loop_begin(k, zero, n, k_index(k, TOGETHER));
-  for (int c = 0; c < TOGETHER; c++)
-    x[c] = fact_at(e, f, start, k_add(k, i.i, k_index(k, c)), n, 0, &there, &number);
-  for (int c = 0; c < TOGETHER; c++)
-    k_set(k, most, k_max(k, k_get(k, most), x[c]));
-  k_loop_end(k, &i);
-  return k_get(k, most);
-}
-
-/* One number of the result from its parts, in their order: its sum, and that of the weights. */
-static void sum_parts(emitter *e, const forward *f, val start, val n, val base, val column,
-                      val *sum, val *x) {
-  kernel *k = e->k;
-  val zero = k_index(k, 0), nothing = k_f32(k, 0), width = k_size(k, f->a.dv);
-  val sums = k_scratch(k, f->sums), all = k_var(k, nothing), out = k_var(k, nothing);
-  val max[TOGETHER], more[TOGETHER], value[TOGETHER], there[TOGETHER], number;
-  k_loop i = k_loop_begin(k, zero, n, k_index(k, TOGETHER));
-  for (int c = 0; c < TOGETHER; c++) {
-    val at = k_add(k, i.i, k_index(k, c));
-    max[c] = fact_at(e, f, start, at, n, 0, &there[c], &number);
-    more[c] = fact_at(e, f, start, at, n, 1, &there[c], &number);
-    value[c] = nothing;
-    if (f->a.dv != 0)
-      value[c] = k_load(k, k->s.f32, sums, k_add(k, k_mul(k, number, width), column));
-  }
-  for (int c = 0; c < TOGETHER; c++) {
-    val weight = emit_float1(e, ALU_exp, k_sub(k, max[c], base));
-    weight = k_select(k, there[c], weight, nothing);
-    value[c] = k_select(k, there[c], value[c], nothing);
-    k_set(k, all, k_fma(k, more[c], weight, k_get(k, all)));
-    k_set(k, out, k_fma(k, value[c], weight, k_get(k, out)));
-  }
-  k_loop_end(k, &i);
-  *sum = k_get(k, all);
-  *x = k_get(k, out);
-}
-
-static void join_parts(emitter *e, const forward *f, val b, val kv, val row, val column) {
-  kernel *k = e->k;
-  const attending *a = &f->a;
-  query q = query_at(e, a, b, kv, row);
-  amount parts = amount_tiles(&a->skv, f->part);
-  val n = k_amount(k, &parts), start = forward_part_at(e, f, b, kv, row, k_index(k, 0)), sum, x;
-  val max = most_of_parts(e, f, start, n);
-  sum_parts(e, f, start, n, forward_base(e, max), column, &sum, &x);
-  row_end end = forward_end(e, f, &q, max, sum);
-  if (a->dv != 0)
-    core_store(e, f->out, (val[]){b, q.head, q.i, column}, k_mul(k, x, end.scale));
-  if (f->lse->value) {
-    k_if first = k_if_begin(k, k_eq(k, column, k_index(k, 0)));
-    core_store(e, f->lse, (val[]){b, q.head, q.i}, end.lse);
-    k_if_end(k, &first);
-  }
-}
-
-static sn_status join(emitter *e, const forward *f) {
-  kernel *k = emit_open(e, core_threads(e));
-  if (!k)
-    return SN_ERR_NO_MEMORY;
-  const attending *a = &f->a;
-  sn_dim all[5] = {a->b, a->hk, a->rows[0], a->rows[1], f->columns};
-  amount width = amount_of(&all[4]), rows = {2, 1, a->rows}, heads = amount_of(&all[1]);
-  val flat = k_add(k, k_mul(k, k->group, k_index(k, k->threads)), k->local), column, row, kv;
-  k_if inside = k_if_begin(k, k_lt(k, flat, k_sizes(k, 5, all)));
-  val rest = k_divide(k, flat, &width, &column);
-  rest = k_divide(k, rest, &rows, &row);
-  val b = k_divide(k, rest, &heads, &kv);
-  join_parts(e, f, b, kv, row, column);
-  k_if_end(k, &inside);
-  kernel_grid(k, 1, &(amount){5, k->threads, all});
-  return add_launch(e, f, true);
+  return forward_launch(e, f, false);
 }
 
 /* Workgroups for the keys as a whole, or for parts of them and a launch that joins those. rows: of a kv head, at most. */
@@ -381,7 +298,7 @@ static sn_status attend_all(emitter *e, forward *f, int64_t rows) {
   f->sums = scratch_take(&e->env, all * size_most(&e->env, a->dv) * 4);
   f->facts = scratch_take(&e->env, all * 2 * 4);
   SN_TRY(attend(e, f));
-  return join(e, f);
+  return forward_join(e, f);
 }
 
 /* Of the longest row PARTS parts at most, each of `tile` keys or a multiple. */
@@ -402,6 +319,20 @@ static sn_status attend_many(emitter *e, forward *f, int64_t rows) {
   return attend_all(e, f, rows);
 }
 
+/* The same with matrices. Parts are larger, since they are soon done. */
+static sn_status attend_matrices(emitter *e, forward *f, int64_t rows) {
+  enum { LEAST = 384, EACH = 3 /* workgroups a unit */, TILE = 64 };
+  const sn_dim heads[2] = {f->a.b, f->a.hk};
+  int64_t keys = size_most(&e->env, f->a.skv), block_rows = forward_matrix_rows(e, f);
+  int64_t groups = sizes_most(&e->env, 2, heads) * ((rows + block_rows - 1) / block_rows);
+  int64_t parts = min_i64((EACH * e->env.target->units + groups - 1) / max_i64(groups, 1),
+                          (keys + LEAST - 1) / LEAST);
+  f->matrix = true;
+  f->cut = parts > 1;
+  f->part = (int)((keys + max_i64(parts, 1) * TILE - 1) / (max_i64(parts, 1) * TILE) * TILE);
+  return attend_all(e, f, rows);
+}
+
 /* By the number of rows: very few, few, many. */
 sn_status emit_attention(emitter *e, const part *p) {
   const core_part *c = &p->u.core;
@@ -415,6 +346,10 @@ sn_status emit_attention(emitter *e, const part *p) {
     SN_TRY(attend_few(e, &f, most, 2 * ROWS));
     f.brief = false;
     f.least = FORWARD_FEW + 1;
+  }
+  if (most >= f.least && forward_matrix_fits(e, &f)) {
+    f.most = INT64_MAX;
+    return attend_matrices(e, &f, most);
   }
   f.most = FEW;
   if (least <= FEW && most >= f.least)

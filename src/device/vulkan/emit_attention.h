@@ -59,6 +59,10 @@ typedef struct row_list {
 
 /* Four numbers from `column` on of row `number` of the list, which has a row that is there; 0 outside. */
 val tile_load_vector(emitter *e, const attending *a, const row_list *l, val number, val column);
+/* The same in two steps, with other work between them while the load is under way: as it lies in memory, of that type; then the numbers. */
+spirv_id tile_raw_type(emitter *e, const row_list *l);
+val tile_load_raw(emitter *e, const attending *a, const row_list *l, val number, val column);
+val tile_load_end(emitter *e, const row_list *l, val number, val column, val raw);
 /* n vectors of four numbers of rows to the pool, shared out to the threads; each has some of them under way together. Vector p: its
  * row's number, its column in the operand, its place in the pool. */
 typedef struct tile_vector {
@@ -113,6 +117,7 @@ typedef struct forward {
   attending a;
   const strided *out, *lse;
   bool few, brief, cut; /* tiles of few rows; the kernel of emit_attention_few.c; keys in parts */
+  bool matrix;          /* the kernel of emit_attention_matrix.c */
   int64_t least, most;  /* rows of a kv head that it is for */
   int part;             /* keys of a part */
   sn_dim columns;       /* of results; one at least, for the sake of lse */
@@ -131,6 +136,11 @@ typedef struct row_end {
 row_end forward_end(emitter *e, const forward *f, const query *q, val max, val sum);
 /* 0 for -inf: what is subtracted where nothing was seen. */
 val forward_base(emitter *e, val max);
+
+/* Adds e->k's launch, for the numbers of rows that it is for. */
+sn_status forward_launch(emitter *e, const forward *f, bool after) SN_MUST_USE;
+/* The launch that joins parts: emit_attention_join.c. */
+sn_status forward_join(emitter *e, const forward *f) SN_MUST_USE;
 
 /* Up to FORWARD_FEW rows of a kv head: emit_attention_few.c. Whether the device has room for it. */
 enum { FORWARD_FEW = 8 };

@@ -6,11 +6,16 @@
 #include <math.h>
 
 enum { KEYS = 128, LANES = 16, SLICES = KEYS / LANES, TOGETHER = 4, GROUPS = 2 };
+enum {
+  MOST_TOGETHER = KEYS / SLICES
+}; /* loads that are under way at a time; of values, all of a thread's */
 
 typedef struct few {
   const forward *f;
   int rows, groups,
       pitch; /* rows that the code is for; vectors of a row of results a thread has; vectors of a query */
+  int together;           /* loads of a key */
+  bool ahead;             /* values are loaded before their weights are known */
   val b, kv, part, start; /* start: the first column of results */
   val low, high;          /* keys */
   val row, lane;          /* of this thread; the row is its slice of the values, too */
@@ -24,10 +29,17 @@ typedef struct few {
 } few;
 
 static few few_of(const emitter *e, const forward *f) {
+  enum { MANY_UNITS = 32 };
   few w = {.f = f};
   w.rows = (int)min_i64(FORWARD_FEW, max_i64(1, sizes_most(&e->env, 2, f->a.rows)));
   w.groups = size_most(&e->env, f->a.dv) > 4 * LANES ? GROUPS : 1;
   w.pitch = (int)((size_most(&e->env, f->a.d) + 4 * TOGETHER - 1) / (4 * TOGETHER) * TOGETHER);
+  /* Software has nothing to wait for, and compiles longer than it runs. */
+  bool waits = e->env.target->units >= MANY_UNITS;
+  w.ahead = waits && w.groups == 1;
+  w.together = TOGETHER;
+  while (waits && w.together < MOST_TOGETHER && w.pitch % (2 * w.together) == 0)
+    w.together *= 2;
   return w;
 }
 
@@ -116,21 +128,22 @@ static val score_at(emitter *e, val row, val key) {
 /* Products of all rows with the thread's key. */
 static void multiply(emitter *e, const few *w, val first) {
   kernel *k = e->k;
-  val zero = k_f32(k, 0), number = k_add(k, first, k->local), x[TOGETHER], sum[FORWARD_FEW];
+  val zero = k_f32(k, 0), number = k_add(k, first, k->local), x[MOST_TOGETHER], sum[FORWARD_FEW];
+  int n = w->together;
   row_list l = list_of(e, w, w->f->a.k, w->f->a.d, true);
   for (int r = 0; r < w->rows; r++)
     sum[r] = k_var(k, zero);
-  k_loop d = k_loop_begin(k, k_index(k, 0), k_index(k, w->pitch), k_index(k, TOGETHER));
-  for (int i = 0; i < TOGETHER; i++) {
+  k_loop d = k_loop_begin(k, k_index(k, 0), k_index(k, w->pitch), k_index(k, n));
+  for (int i = 0; i < n; i++) {
     val column = k_shl(k, k_add(k, d.i, k_index(k, i)), 2);
     x[i] = tile_load_vector(e, &w->f->a, &l, number, column);
   }
-  for (int i = 0; i < TOGETHER * w->rows; i++) {
-    int r = i / TOGETHER;
-    val at = k_add(k, d.i, k_index(k, r * w->pitch + i % TOGETHER)), s = k_get(k, sum[r]);
+  for (int i = 0; i < n * w->rows; i++) {
+    int r = i / n;
+    val at = k_add(k, d.i, k_index(k, r * w->pitch + i % n)), s = k_get(k, sum[r]);
     val y = k_shared_get(k, w->queries, at);
-    for (int n = 0; n < 4; n++) {
-      val left = k_part(k, y, n), right = k_part(k, x[i % TOGETHER], n);
+    for (int c = 0; c < 4; c++) {
+      val left = k_part(k, y, c), right = k_part(k, x[i % n], c);
       s = k_fma(k, left, right, s);
     }
     k_set(k, sum[r], s);
@@ -205,33 +218,66 @@ static void add_weighted(emitter *e, val sum, val weight, val x) {
   k_set(k, sum, k_fma(k, by, kept, k_get(k, sum)));
 }
 
+static val column_of(emitter *e, const few *w, int g) {
+  val place = k_add(e->k, w->lane, k_index(e->k, g * LANES));
+  return k_add(e->k, w->start, k_shl(e->k, place, 2));
+}
+
+/* All values of the thread: under way while their weights are found. */
+static void load_values(emitter *e, const few *w, val first, val raw[MOST_TOGETHER]) {
+  kernel *k = e->k;
+  row_list l = list_of(e, w, w->f->a.v, w->f->a.dv, true);
+  val number = k_add(k, first, w->row), column = column_of(e, w, 0);
+  for (int i = 0; i < MOST_TOGETHER; i++)
+    raw[i] = tile_load_raw(e, &w->f->a, &l, k_add(k, number, k_index(k, i * SLICES)), column);
+}
+
+/* Value i of those at hand, of key `key` of the tile. */
+static void add_value(emitter *e, const few *w, val key, const val x[GROUPS]) {
+  kernel *k = e->k;
+  for (int r = 0; r < w->rows; r++) {
+    val weight = k_shared_get(k, w->scores, k_add(k, key, k_index(k, r * (KEYS + 1))));
+    for (int g = 0; g < w->groups; g++)
+      add_weighted(e, w->out[r][g], weight, x[g]);
+  }
+}
+
+static void add_values_ahead(emitter *e, const few *w, val first, const val raw[MOST_TOGETHER]) {
+  kernel *k = e->k;
+  row_list l = list_of(e, w, w->f->a.v, w->f->a.dv, true);
+  val column = column_of(e, w, 0), x[GROUPS] = {0};
+  for (int i = 0; i < MOST_TOGETHER; i++) {
+    val key = k_add(k, w->row, k_index(k, i * SLICES));
+    x[0] = tile_load_end(e, &l, k_add(k, first, key), column, raw[i]);
+    add_value(e, w, key, x);
+  }
+}
+
 static void add_values(emitter *e, const few *w, val first) {
   kernel *k = e->k;
   row_list l = list_of(e, w, w->f->a.v, w->f->a.dv, true);
-  val x[TOGETHER][GROUPS], key[TOGETHER], column[GROUPS];
+  val x[TOGETHER][GROUPS], key[TOGETHER];
+  k_loop t = k_loop_begin(k, w->row, k_index(k, KEYS), k_index(k, SLICES * TOGETHER));
+  for (int i = 0; i < TOGETHER; i++) {
+    key[i] = k_add(k, t.i, k_index(k, i * SLICES));
+    for (int g = 0; g < w->groups; g++) {
+      val number = k_add(k, first, key[i]);
+      x[i][g] = tile_load_vector(e, &w->f->a, &l, number, column_of(e, w, g));
+    }
+  }
+  for (int i = 0; i < TOGETHER; i++)
+    add_value(e, w, key[i], x[i]);
+  k_loop_end(k, &t);
+}
+
+/* What was summed so far, under the new maximum. */
+static void scale_sums(emitter *e, const few *w) {
+  kernel *k = e->k;
   for (int r = 0; r < w->rows; r++) {
     val factor = splat(e, k_shared_get(k, w->factors, k_index(k, r)));
     for (int g = 0; g < w->groups; g++)
       k_set(k, w->out[r][g], k_mul(k, k_get(k, w->out[r][g]), factor));
   }
-  for (int g = 0; g < w->groups; g++) {
-    val place = k_add(k, w->lane, k_index(k, g * LANES));
-    column[g] = k_add(k, w->start, k_shl(k, place, 2));
-  }
-  k_loop t = k_loop_begin(k, w->row, k_index(k, KEYS), k_index(k, SLICES * TOGETHER));
-  for (int i = 0; i < TOGETHER; i++) {
-    key[i] = k_add(k, t.i, k_index(k, i * SLICES));
-    for (int g = 0; g < w->groups; g++)
-      x[i][g] = tile_load_vector(e, &w->f->a, &l, k_add(k, first, key[i]), column[g]);
-  }
-  for (int i = 0; i < TOGETHER * w->rows; i++) {
-    int r = i / TOGETHER;
-    val at = k_add(k, key[i % TOGETHER], k_index(k, r * (KEYS + 1)));
-    val weight = k_shared_get(k, w->scores, at);
-    for (int g = 0; g < w->groups; g++)
-      add_weighted(e, w->out[r][g], weight, x[i % TOGETHER][g]);
-  }
-  k_loop_end(k, &t);
 }
 
 /* --- results --- */
@@ -299,12 +345,19 @@ sn_status forward_few(emitter *e, const forward *f) {
   find(e, &w);
   load_queries(e, &w);
   k_barrier(k);
+  val raw[MOST_TOGETHER];
   k_loop j = k_loop_begin(k, w.low, w.high, k_index(k, KEYS));
+  if (w.ahead)
+    load_values(e, &w, j.i, raw);
   multiply(e, &w, j.i);
   k_barrier(k);
   weigh(e, &w, j.i);
   k_barrier(k);
-  add_values(e, &w, j.i);
+  scale_sums(e, &w);
+  if (w.ahead)
+    add_values_ahead(e, &w, j.i, raw);
+  else
+    add_values(e, &w, j.i);
   k_barrier(k);
   k_loop_end(k, &j);
   put_row(e, &w);

@@ -77,18 +77,13 @@ void grad_weights(emitter *e, const backward *g, const grad_query *q, val j, val
 
 /* --- blocks --- */
 
-/* How what a workgroup passes over is cut. */
-typedef struct cut {
-  amount over; /* all of it */
-  int each;    /* of a part; 0: it is not cut */
-} cut;
-static amount parts_of(const cut *c) {
+amount grad_parts(const grad_cut *c) {
   return c->each > 0 ? (amount){c->over.n, c->each, c->over.dims} : (amount){.n = 0, .tile = 1};
 }
 
 typedef struct grad_block {
   tiles t;
-  cut c;
+  grad_cut c;
   val part, from, to; /* from … to-1: what the workgroup passes over */
   int64_t
       bytes[2]; /* of scratch, where it is cut: sums of the parts, f32 [parts] and as the result */
@@ -110,7 +105,7 @@ static kernel *open_block(emitter *e, const backward *g, const amount *list, sn_
   tiles_open(e, &w->t);
   w->flags = k_shared(k, k->s.u32, 2 * k->threads);
   amount columns = amount_tiles(&width, tiles_width(&w->t)), heads = amount_of(&g->a.hk);
-  amount blocks = {list->n, w->t.rows, list->dims}, parts = parts_of(&w->c);
+  amount blocks = {list->n, w->t.rows, list->dims}, parts = grad_parts(&w->c);
   val number, rest = k_divide(k, k->group, &columns, &number), block_number;
   w->start = k_mul(k, number, k_index(k, tiles_width(&w->t)));
   w->from = k_index(k, 0);
@@ -130,14 +125,14 @@ static kernel *open_block(emitter *e, const backward *g, const amount *list, sn_
 }
 
 /* What a workgroup passes over, cut where its list alone has too few blocks. */
-static cut cut_of(const emitter *e, const backward *g, const amount *list, amount over) {
+static grad_cut cut_of(const emitter *e, const backward *g, const amount *list, amount over) {
   const sn_dim heads[2] = {g->a.b, g->a.hk};
   int64_t blocks = (sizes_most(&e->env, list->n, list->dims) + ROWS - 1) / ROWS;
   int64_t groups = sizes_most(&e->env, 2, heads) * blocks;
-  return (cut){over, attention_part(e, groups, sizes_most(&e->env, over.n, over.dims))};
+  return (grad_cut){over, attention_part(e, groups, sizes_most(&e->env, over.n, over.dims))};
 }
 
-static int64_t take_parts(emitter *e, const cut *c, const strided *to) {
+int64_t grad_take_parts(emitter *e, const grad_cut *c, const strided *to) {
   int64_t all = sizes_most(&e->env, c->over.n, c->over.dims);
   if (c->each == 0 || !to->value)
     return 0;
@@ -166,6 +161,14 @@ static val part_at(emitter *e, const strided *to, val part_number, const val at[
   return sum;
 }
 
+void grad_put(emitter *e, const grad_cut *c, const strided *to, int64_t byte, val part_number,
+              const val at[4], val x) {
+  if (c->each > 0)
+    k_store(e->k, k_scratch(e->k, byte), part_at(e, to, part_number, at), x);
+  else
+    core_store(e, to, at, x);
+}
+
 /* A result's columns of a thread. */
 static void put_sums(emitter *e, const grad_block *w, const strided *to, int which, int r,
                      const val *at, val there) {
@@ -177,25 +180,19 @@ static void put_sums(emitter *e, const grad_block *w, const strided *to, int whi
     val column = k_add(k, k_add(k, w->start, k_shl(k, place, 2)), k_index(k, i % 4));
     k_if inside = k_if_begin(k, k_and(k, there, k_lt(k, column, width)));
     val x = k_part(k, k_get(k, sum[r][i / 4]), i % 4), all[4] = {at[0], at[1], at[2], column};
-    if (w->c.each > 0) {
-      val number = part_at(e, to, w->part, all);
-      k_store(k, k_scratch(k, w->bytes[which]), number, x);
-    } else {
-      core_store(e, to, all, x);
-    }
+    grad_put(e, &w->c, to, w->bytes[which], w->part, all, x);
     k_if_end(k, &inside);
   }
 }
 
 /* A result from its parts. */
-static sn_status add_parts(emitter *e, const cut *c, const strided *to, int64_t byte) {
+static sn_status add_parts(emitter *e, const grad_cut *c, const strided *to, int64_t byte,
+                           bool after) {
   enum { TOGETHER = 4 };
-  if (c->each == 0 || !to->value)
-    return SN_OK;
   kernel *k = emit_open(e, core_threads(e));
   if (!k)
     return SN_ERR_NO_MEMORY;
-  amount parts = parts_of(c);
+  amount parts = grad_parts(c);
   val at[4], rest = k_add(k, k_mul(k, k->group, k_index(k, k->threads)), k->local), flat = rest;
   val all = k_sizes(k, 4, to->dim), n = k_amount(k, &parts), zero = k_f32(k, 0), x[TOGETHER];
   val last = k_sub(k, n, k_index(k, 1)), sum = k_var(k, zero), none = k_index(k, 0);
@@ -217,7 +214,15 @@ static sn_status add_parts(emitter *e, const cut *c, const strided *to, int64_t 
   core_store(e, to, at, k_get(k, sum));
   k_if_end(k, &inside);
   kernel_grid(k, 1, &(amount){4, k->threads, to->dim});
-  return emit_launch(e, true);
+  return emit_launch(e, after);
+}
+
+void grad_add_later(grad_rest *r, const grad_cut *c, const strided *to, int64_t byte) {
+  if (c->each == 0 || !to->value)
+    return;
+  r->at[r->n].cut = *c;
+  r->at[r->n].to = to;
+  r->at[r->n++].byte = byte;
 }
 
 typedef void (*run_block)(emitter *e, const backward *g, grad_block *w, val careful);
@@ -265,12 +270,12 @@ static void pass_keys(emitter *e, const backward *g, grad_block *w, val careful)
   k_loop_end(k, &j);
 }
 
-static sn_status grad_queries(emitter *e, const backward *g) {
+static sn_status grad_queries(emitter *e, const backward *g, grad_rest *rest) {
   const attending *a = &g->a;
   sn_dim width = size_most(&e->env, a->d);
   amount list = {2, 1, a->rows};
   grad_block w = {.c = cut_of(e, g, &list, amount_of(&a->skv))};
-  w.bytes[0] = take_parts(e, &w.c, &g->to[DQ]);
+  w.bytes[0] = grad_take_parts(e, &w.c, &g->to[DQ]);
   kernel *k = open_block(e, g, &list, width, &w);
   if (!k)
     return SN_ERR_NO_MEMORY;
@@ -288,8 +293,8 @@ static sn_status grad_queries(emitter *e, const backward *g) {
     const query *q = &w.q[r].q;
     put_sums(e, &w, &g->to[DQ], 0, r, (val[]){w.b, q->head, q->i}, q->there);
   }
-  SN_TRY(emit_launch(e, true));
-  return add_parts(e, &w.c, &g->to[DQ], w.bytes[0]);
+  grad_add_later(rest, &w.c, &g->to[DQ], w.bytes[0]);
+  return emit_launch(e, true);
 }
 
 /* --- dk, dv --- */
@@ -337,13 +342,13 @@ static void pass_queries(emitter *e, const backward *g, grad_block *w, val caref
   k_loop_end(k, &i);
 }
 
-static sn_status grad_keys(emitter *e, const backward *g) {
+static sn_status grad_keys(emitter *e, const backward *g, bool after, grad_rest *rest) {
   const attending *a = &g->a;
   sn_dim width = max_i64(size_most(&e->env, a->d), size_most(&e->env, a->dv));
   amount list = amount_of(&a->skv);
   grad_block w = {.c = cut_of(e, g, &list, (amount){2, 1, a->rows})};
   for (int i = 0; i < 2; i++)
-    w.bytes[i] = take_parts(e, &w.c, &g->to[DK + i]);
+    w.bytes[i] = grad_take_parts(e, &w.c, &g->to[DK + i]);
   kernel *k = open_block(e, g, &list, width, &w);
   if (!k)
     return SN_ERR_NO_MEMORY;
@@ -354,10 +359,9 @@ static sn_status grad_keys(emitter *e, const backward *g) {
       if (g->to[DK + i].value)
         put_sums(e, &w, &g->to[DK + i], i, r, (val[]){w.b, w.kv, key}, there);
   }
-  SN_TRY(emit_launch(e, true));
   for (int i = 0; i < 2; i++)
-    SN_TRY(add_parts(e, &w.c, &g->to[DK + i], w.bytes[i]));
-  return SN_OK;
+    grad_add_later(rest, &w.c, &g->to[DK + i], w.bytes[i]);
+  return emit_launch(e, after);
 }
 
 sn_status emit_attention_grad(emitter *e, const part *p) {
@@ -371,10 +375,16 @@ sn_status emit_attention_grad(emitter *e, const part *p) {
   sn_dim rows[3] = {g.a.b, g.a.hq, g.a.sq};
   g.common = scratch_take(&e->env, sizes_most(&e->env, 3, rows) * 4);
   SN_TRY(find_common(e, &g));
-  if (c->out[DQ].value)
-    SN_TRY(grad_queries(e, &g));
-  if (c->out[DK].value || c->out[DV].value)
-    SN_TRY(grad_keys(e, &g));
+  /* dk and dv wait for nothing that dq makes: both run side by side */
+  bool matrix = grad_matrix_fits(e, &g), keys = c->out[DK].value || c->out[DV].value;
+  bool queries = c->out[DQ].value != 0;
+  grad_rest rest = {0};
+  if (queries)
+    SN_TRY(matrix ? grad_matrix(e, &g, false, true, &rest) : grad_queries(e, &g, &rest));
+  if (keys)
+    SN_TRY(matrix ? grad_matrix(e, &g, true, !queries, &rest) : grad_keys(e, &g, !queries, &rest));
+  for (int i = 0; i < rest.n; i++)
+    SN_TRY(add_parts(e, &rest.at[i].cut, rest.at[i].to, rest.at[i].byte, i == 0));
   if (g.a.bias->value && c->out[DBIAS].value)
     SN_TRY(grad_bias(e, &g));
   if (g.a.sinks->value && c->out[DSINKS].value)

@@ -27,6 +27,33 @@ grad_query grad_query_of(emitter *e, const backward *g, query q);
 void grad_weights(emitter *e, const backward *g, const grad_query *q, val j, val product,
                   val arrives, val *p, val *ds, val *dx);
 
+/* How what a workgroup passes over is cut, where its list alone has too few blocks: a further launch adds the parts up. */
+typedef struct grad_cut {
+  amount over; /* all of it */
+  int each;    /* of a part; 0: it is not cut */
+} grad_cut;
+amount grad_parts(const grad_cut *c);
+/* Scratch for the parts of a result: f32 [parts] and as the result. 0 where there are none. */
+int64_t grad_take_parts(emitter *e, const grad_cut *c, const strided *to);
+/* An element of a result, or of its part where it is cut. */
+void grad_put(emitter *e, const grad_cut *c, const strided *to, int64_t byte, val part_number,
+              const val at[4], val x);
+/* Results whose parts are to be added up behind all other launches, side by side. */
+typedef struct grad_rest {
+  int n;
+  struct {
+    grad_cut cut;
+    const strided *to;
+    int64_t byte;
+  } at[3];
+} grad_rest;
+void grad_add_later(grad_rest *r, const grad_cut *c, const strided *to, int64_t byte);
+
+/* emit_attention_grad_matrix.c: by matrices, where they fit; dq, or dk and dv. */
+bool grad_matrix_fits(const emitter *e, const backward *g);
+sn_status grad_matrix(emitter *e, const backward *g, bool keys, bool after,
+                      grad_rest *rest) SN_MUST_USE;
+
 /* emit_attention_grad_sums.c: sums over heads and entries. */
 sn_status grad_bias(emitter *e, const backward *g) SN_MUST_USE;
 sn_status grad_sinks(emitter *e, const backward *g) SN_MUST_USE;

@@ -39,14 +39,13 @@ static val widened(emitter *e, sn_dtype dtype, val words) {
   return k_vector(k, 4, x);
 }
 
+/* As it lies in memory: four f32, or two words of halves. */
 static val load_whole(emitter *e, const row_list *l, const val at[4]) {
   kernel *k = e->k;
-  sn_dtype dtype = (sn_dtype)l->of->dtype;
   spirv_id type =
-      dtype == SN_F32 ? spirv_vector(&k->s, k->s.f32, 4) : spirv_vector(&k->s, k->s.u32, 2);
+      l->of->dtype == SN_F32 ? spirv_vector(&k->s, k->s.f32, 4) : spirv_vector(&k->s, k->s.u32, 2);
   val index = k_shr(k, emit_strided(e, l->of, at), 2);
-  val x = k_load(k, type, k_address(k, l->of->value), index);
-  return dtype == SN_F32 ? x : widened(e, dtype, x);
+  return k_load(k, type, k_address(k, l->of->value), index);
 }
 
 static val load_parts(emitter *e, const row_list *l, val at[4], val column) {
@@ -62,28 +61,44 @@ static val load_parts(emitter *e, const row_list *l, val at[4], val column) {
 
 /* Without branches, so that loads can be under way together: what is outside is read from the nearest place inside, which
  * there is. */
-val tile_load_vector(emitter *e, const attending *a, const row_list *l, val number, val column) {
+val tile_load_raw(emitter *e, const attending *a, const row_list *l, val number, val column) {
   kernel *k = e->k;
   val zero = k_f32(k, 0);
   if (l->width == 0)
     return k_vector(k, 4, (val[]){zero, zero, zero, zero});
-  val above = k_le(k, l->low, number), inside = k_and(k, above, k_lt(k, number, l->high));
-  val last = k_sub(k, l->high, k_index(k, 1)), at[4], x[4];
+  val last = k_sub(k, l->high, k_index(k, 1)), at[4];
   number = k_max(k, k_min(k, number, last), l->low);
   place_row(e, a, l, number, at);
-  if (!is_aligned(l)) {
-    val v = load_parts(e, l, at, column);
-    for (int i = 0; i < 4; i++)
-      x[i] = k_select(k, inside, k_part(k, v, i), zero);
-    return k_vector(k, 4, x);
-  }
+  if (!is_aligned(l))
+    return load_parts(e, l, at, column);
   val there = k_lt(k, column, k_size(k, l->width));
   at[3] = k_select(k, there, column, k_index(k, 0));
-  inside = k_and(k, inside, there);
-  val v = load_whole(e, l, at);
+  return load_whole(e, l, at);
+}
+
+val tile_load_end(emitter *e, const row_list *l, val number, val column, val raw) {
+  kernel *k = e->k;
+  val zero = k_f32(k, 0), above = k_le(k, l->low, number), x[4];
+  val inside = k_and(k, above, k_lt(k, number, l->high));
+  if (l->width == 0)
+    return raw;
+  if (is_aligned(l)) {
+    inside = k_and(k, inside, k_lt(k, column, k_size(k, l->width)));
+    raw = l->of->dtype == SN_F32 ? raw : widened(e, (sn_dtype)l->of->dtype, raw);
+  }
   for (int i = 0; i < 4; i++)
-    x[i] = k_select(k, inside, k_part(k, v, i), zero);
+    x[i] = k_select(k, inside, k_part(k, raw, i), zero);
   return k_vector(k, 4, x);
+}
+
+val tile_load_vector(emitter *e, const attending *a, const row_list *l, val number, val column) {
+  return tile_load_end(e, l, number, column, tile_load_raw(e, a, l, number, column));
+}
+
+spirv_id tile_raw_type(emitter *e, const row_list *l) {
+  spirv *s = &e->k->s;
+  bool halves = l->width != 0 && is_aligned(l) && l->of->dtype != SN_F32;
+  return halves ? spirv_vector(s, s->u32, 2) : spirv_vector(s, s->f32, 4);
 }
 
 void tile_load(emitter *e, const attending *a, const tiles *t, const row_list *l, int n,
@@ -93,14 +108,14 @@ void tile_load(emitter *e, const attending *a, const tiles *t, const row_list *l
   enum { BATCH = 8, MANY_UNITS = 32 };
   int each = (n + k->threads - 1) / k->threads, most = each < BATCH ? each : BATCH;
   int batch = e->env.target->units >= MANY_UNITS ? most : 1;
-  val x[BATCH], at[BATCH], all = k_index(k, n);
+  val x[BATCH], all = k_index(k, n);
+  tile_vector v[BATCH];
   k_loop first = k_loop_begin(k, k->local, all, k_index(k, batch * k->threads));
   for (int i = 0; i < batch; i++) {
-    tile_vector v = find(e, user, k_add(k, first.i, k_index(k, i * k->threads)));
-    at[i] = v.at;
-    x[i] = tile_load_vector(e, a, l, v.number, v.column);
+    v[i] = find(e, user, k_add(k, first.i, k_index(k, i * k->threads)));
+    x[i] = tile_load_raw(e, a, l, v[i].number, v[i].column);
   }
   for (int i = 0; i < batch; i++)
-    k_shared_set(k, t->pool, at[i], x[i]);
+    k_shared_set(k, t->pool, v[i].at, tile_load_end(e, l, v[i].number, v[i].column, x[i]));
   k_loop_end(k, &first);
 }

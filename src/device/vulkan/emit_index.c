@@ -125,14 +125,46 @@ static sn_dtype dtype_of(const emitter *e, uint32_t value) {
   return e->env.program->values[value].type.dtype;
 }
 
+typedef struct writes {
+  const program_value *values;
+  uint32_t value;
+  bool any;
+} writes;
+
+static bool see_write(void *user, const step_use *use) {
+  writes *w = user;
+  bool same = use->value == w->value || w->values[use->value].in_place_of == w->value;
+  w->any = w->any || (use->store && same);
+  return true;
+}
+
+/* Whether element 0 can be read instead of one that is not there: there is one, and nobody writes it meanwhile. Loads without a
+ * condition around them overlap. */
+static bool has_spare(const emitter *e, const access *at) {
+  const program_value *v = &e->env.program->values[at->value];
+  writes w = {e->env.program->values, at->value, false};
+  int64_t lo, hi;
+  for (int d = 0; d < v->type.shape.rank; d++) {
+    dim_range(e->env.program->dims, v->type.shape.dim[d], &lo, &hi);
+    if (lo < 1)
+      return false;
+  }
+  step_each_use(e->step, see_write, &w);
+  return !w.any;
+}
+
 val emit_load(emitter *e, const instr *i) {
   kernel *k = e->k;
   sn_dtype dtype = dtype_of(e, i->at.value);
   val zero = emit_number(e, dtype, 0), address = k_address(k, i->at.value);
   val allowed = may_load(e, &i->at);
-  if (!allowed)
-    return emit_load_lane(e, dtype, address,
-                          emit_linear(e, i->at.base, i->at.n_terms, i->at.terms));
+  if (!allowed || has_spare(e, &i->at)) {
+    val at = emit_linear(e, i->at.base, i->at.n_terms, i->at.terms);
+    if (allowed)
+      at = k_select(k, allowed, at, k_index(k, 0));
+    val lane = emit_load_lane(e, dtype, address, at);
+    return allowed ? k_select(k, allowed, lane, zero) : lane;
+  }
   k_if inside = k_if_begin(k, allowed);
   val at = emit_linear(e, i->at.base, i->at.n_terms, i->at.terms);
   val lane = emit_load_lane(e, dtype, address, at);

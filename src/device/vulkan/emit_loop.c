@@ -1,5 +1,7 @@
 /* Loop parts, and those without rows: points. See emit.h; emit_rows.c has the rest. */
-#include "device/vulkan/emit.h"
+#include "device/vulkan/emit_four.h"
+
+enum { LOOP_POINTS = 4 /* of a thread, where there are many */ };
 
 static bool has_requirement(const region *r) {
   for (int i = 0; i < r->n; i++)
@@ -11,14 +13,14 @@ static bool has_requirement(const region *r) {
 /* Several points a thread, so that its loads overlap; where there are enough of them, and few registers a point. */
 static int points_of_thread(const emitter *e, const loop_part *p, int threads) {
   int64_t points = sizes_most(&e->env, p->n_axes, p->extent);
-  bool many = points / ((int64_t)threads * EMIT_UNROLL * 2) >= e->env.target->units;
-  return many && p->code.n <= 40 && !has_requirement(&p->code) ? EMIT_UNROLL : 1;
+  bool many = points / ((int64_t)threads * LOOP_POINTS * 2) >= e->env.target->units;
+  return many && p->code.n <= 40 && !has_requirement(&p->code) ? LOOP_POINTS : 1;
 }
 
 /* The points' instructions side by side: points `apart` of each other, from the first on. */
 static void emit_points_at(emitter *e, const loop_part *p, val first, int n, int apart) {
   kernel *k = e->k;
-  val axes[EMIT_UNROLL][REGION_AXES] = {{0}};
+  val axes[LOOP_POINTS][REGION_AXES] = {{0}};
   e->code = p->code.code;
   for (int u = 0; u < n; u++) {
     memset(e->axis, 0, sizeof e->axis);
@@ -33,6 +35,38 @@ static void emit_points_at(emitter *e, const loop_part *p, val first, int n, int
       e->reg[i] = emit_instr(e, &p->code.code[i]);
     }
   e->reg = e->regs[0];
+}
+
+/* Whether points come in fours, which all of the part's memory has next to each other, or in one element. */
+static bool has_fours(const emitter *e, const loop_part *p) {
+  four_axes all = {0, p->n_axes, p->extent};
+  int64_t points = 1;
+  for (int d = 0; d < p->n_axes; d++)
+    if (!dim_is_number(p->extent[d]) || !mul_fits(points, p->extent[d], &points))
+      return false;
+  for (int i = 0; i < p->code.n; i++) {
+    const instr *in = &p->code.code[i];
+    if (in->op != REGION_LOAD && in->op != REGION_STORE)
+      continue;
+    four_kind kind = access_four(&in->at, &all);
+    if (kind == FOUR_APART || (kind == FOUR_SAME && in->op == REGION_STORE) ||
+        (kind == FOUR_NEXT && e->env.program->values[in->at.value].type.dtype != SN_F32))
+      return false;
+  }
+  return points > 0 && points % 4 == 0;
+}
+
+static void emit_fours(emitter *e, const loop_part *p, val first, val n) {
+  kernel *k = e->k;
+  four_points four = {.along = {0, p->n_axes, p->extent}};
+  k_if inside = k_if_begin(k, k_lt(k, first, n));
+  for (int u = 0; u < 4; u++) {
+    memset(e->axis, 0, sizeof e->axis);
+    emit_coordinates(e, u ? k_add(k, first, k_index(k, u)) : first, 0, p->n_axes, p->extent);
+    memcpy(four.axes[u], e->axis, sizeof e->axis);
+  }
+  emit_region_four(e, &p->code, &four);
+  k_if_end(k, &inside);
 }
 
 static void emit_point_if_any(emitter *e, const loop_part *p, val i, val n) {
@@ -50,6 +84,8 @@ static sn_status emit_points(emitter *e, const loop_part *p) {
   val first = k_add(k, begin, k->local);
   if (unroll == 1) {
     emit_point_if_any(e, p, first, n);
+  } else if (has_fours(e, p)) {
+    emit_fours(e, p, k_add(k, begin, k_shl(k, k->local, 2)), n);
   } else { /* the last workgroup goes point by point */
     val end = k_add(k, begin, k_index(k, tile));
     k_if whole = k_if_begin(k, k_le(k, end, n));

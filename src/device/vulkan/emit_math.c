@@ -62,14 +62,23 @@ val math_sigmoid_of(kernel *k, val x) {
   return math_keep_nan(k, x, k_div(k, above, k_add(k, e, one)));
 }
 
+/* The polynomial of one side of the split or of the other. */
+static val erf_side(kernel *k, val is_near, val u, const float *near, const float *far, int n) {
+  val sum = k_select(k, is_near, k_f32(k, near[n - 1]), k_f32(k, far[n - 1]));
+  for (int i = n - 2; i >= 0; i--)
+    sum = k_fma(k, sum, u, k_select(k, is_near, k_f32(k, near[i]), k_f32(k, far[i])));
+  return sum;
+}
+
 val math_erf_of(kernel *k, val x) {
-  val n, a = k_abs(k, math_without_nan(k, x)), squared = k_mul(k, a, a);
-  val near = k_fma(k, a, MATH_POLY(k, squared, math_erf_near), a);
-  val p = MATH_POLY(k, math_at_most(k, a, MATH_ERF_MOST), math_erf_far);
-  val r = exp_reduce(k, p, &n), e = k_add(k, math_expm1_near(k, r), k_f32(k, 1));
-  e = k_mul(k, e, math_power(k, k_to_i32(k, n)));
-  val far = k_sub(k, k_f32(k, 1), e);
-  val size = k_select(k, k_lt(k, a, k_f32(k, MATH_ERF_SPLIT)), near, far);
+  val a = k_abs(k, math_without_nan(k, x)), is_near = k_lt(k, a, k_f32(k, MATH_ERF_SPLIT));
+  val u = k_select(k, is_near, k_mul(k, a, a), math_at_most(k, a, MATH_ERF_MOST));
+  val above = erf_side(k, is_near, u, math_erf_near_above, math_erf_far_above,
+                       COUNT_OF(math_erf_near_above));
+  val below = erf_side(k, is_near, u, math_erf_near_below, math_erf_far_below,
+                       COUNT_OF(math_erf_near_below));
+  val r = k_div(k, above, below);
+  val size = k_select(k, is_near, k_fma(k, a, r, a), k_sub(k, k_f32(k, 1), r));
   return math_keep_nan(k, x, math_sign_of(k, size, x));
 }
 

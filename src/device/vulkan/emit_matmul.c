@@ -1,6 +1,6 @@
 /* Which way a matmul part goes. See emit_matmul.h. Extents that are numbers decide here; where the number of rows
  * is known only at a run, there are several ways, each with the numbers of rows for which it runs. */
-#include "device/vulkan/emit_matmul.h"
+#include "device/vulkan/emit_matmul_window.h"
 
 #include <math.h>
 
@@ -30,10 +30,10 @@ static double ceil_div(double a, double b) { return (double)(int64_t)((a + b - 1
 /* --- tiles --- */
 
 /* What the cost of tiles depends on. Cycles of a panel, as an H200 takes them: where a unit has one workgroup, and
- * where others fill its pauses. */
+ * where others fill its pauses; how many panels the beginning and the end of a workgroup are worth. */
 typedef struct tile_cost {
   int rows, columns, depth;
-  double alone, shared;
+  double alone, shared, once;
 } tile_cost;
 
 static double tiles_of(const extents *x, const tile_cost *c) {
@@ -71,11 +71,16 @@ static bool has_checks(const emitter *e, const matmul_part *p) {
  * Pieces of k cost a launch and their way through memory. */
 static double tiles_cost(const emitter *e, const matmul_part *p, const extents *x,
                          const tile_cost *c, int splits) {
-  enum { LAUNCH = 7000, BYTES_A_CYCLE = 1200, CHECKS = 900 };
-  double units = e->env.target->units, checks = has_checks(e, p) ? CHECKS : 0;
-  double panels = ceil_div(ceil_div((double)x->k, splits), c->depth) * p->n_accs;
-  double groups = tiles_of(x, c) * splits, turns = ceil_div(groups, units);
-  double longest = panels * fmax(c->alone + checks, turns * (c->shared + checks / 2));
+  enum { LAUNCH = 6000, BYTES_A_CYCLE = 1200, CHECKS = 900 };
+  double units = e->env.target->units, elements = (double)(c->rows + c->columns) * c->depth;
+  double checks = has_checks(e, p) ? CHECKS * elements / 4096 : 0;
+  double panels = ceil_div(ceil_div((double)x->k, splits), c->depth) * p->n_accs + c->once;
+  double groups = tiles_of(x, c) * splits;
+  double even =
+      c->rows * c->columns <= 2048 ? 2 : 4; /* turns after which units end at about the same time */
+  double turns = groups > even * units ? groups / units : ceil_div(groups, units);
+  double one = c->alone + checks, several = turns * (c->shared + checks / 2);
+  double longest = panels * (turns > 1 ? fmax(one, several) : one);
   double all = groups * panels * (c->shared + checks / 2) + others_cost(e, c);
   double result = (double)x->batch * (double)x->side[0] * (double)x->side[1] * p->n_accs;
   double pieces = splits > 1 ? LAUNCH + 8 * result * splits / BYTES_A_CYCLE : 0;
@@ -126,30 +131,48 @@ static bool may_use_matrices(const matmul_part *p) {
   return !requires;
 }
 
+const matrix_shape matmul_matrices[MATRIX_SHAPES] = {
+    [MATRIX_LARGE] = {128, 64, {2, 2}, 1, 32, 1, false},
+    [MATRIX_64] = {64, 64, {2, 2}, 1, 32, 1, false},
+    [MATRIX_DEEP] = {64, 64, {1, 2}, 2, 64, 1, false},
+    [MATRIX_OWN_64] = {64, 32, {1, 1}, 4, 16, 1, true},
+    [MATRIX_OWN_32] = {32, 32, {1, 1}, 4, 16, 1, true},
+    [MATRIX_OWN_DEEP] = {32, 32, {1, 1}, 8, 16, 2, true},
+};
+
+/* Cycles are of as many elements of k as all slices have at a time. */
 static void consider_matrices(const emitter *e, const matmul_part *p, const extents *x,
                               choice *best) {
+  static const double alone[2][MATRIX_SHAPES] = {{2100, 1500, 1900, 1400, 1100, 1100},
+                                                 {2780, 2000, 2450, 1840, 1400, 1380}};
+  static const double shared[2][MATRIX_SHAPES] = {{1100, 640, 1280, 800, 550, 1400},
+                                                  {1915, 1220, 2000, 1200, 850, 2000}};
+  static const double once[MATRIX_SHAPES] = {2, 1.5, 1.3, 0.8, 1, 1.5};
   const gpu_target *t = e->env.target;
-  matmul_way way = {.matrix = &matmul_matrices,
-                    .products = e->env.precision == SN_PRECISION_FAST ? 3 : 1,
-                    .half = t->bf16 ? SN_BF16 : SN_F16};
-  bool three = way.products == 3;
-  tile_cost c = {way.matrix->rows, way.matrix->columns, MATRIX_DEPTH, three ? 1600 : 1200,
-                 three ? 1050 : 560};
-  if (e->env.precision != SN_PRECISION_EXACT && (t->bf16 || (t->f16 && way.products == 1)) &&
-      may_use_matrices(p) && matrix_fits(way.matrix, t))
-    consider(e, p, x, way, &c, best);
+  bool three = e->env.precision == SN_PRECISION_FAST, f16 = three ? t->f16 : !t->bf16;
+  if (e->env.precision == SN_PRECISION_EXACT || !(t->bf16 || t->f16) || !may_use_matrices(p))
+    return;
+  for (int i = 0; i < MATRIX_SHAPES; i++) {
+    const matrix_shape *s = &matmul_matrices[i];
+    matmul_way way = {.matrix = s, .products = three ? 3 : 1, .half = f16 ? SN_F16 : SN_BF16};
+    int depth = s->own ? s->depth * s->slices : s->depth;
+    tile_cost c = {s->rows, s->columns, depth, alone[three][i], shared[three][i], once[i]};
+    if (matrix_fits(s, t, p, way.products))
+      consider(e, p, x, way, &c, best);
+  }
 }
 
 static matmul_way choose_tiles(const emitter *e, const matmul_part *p, const extents *x) {
   const gpu_target *target = e->env.target;
-  static const double alone[] = {1660, 2700, 2060}, shared[] = {1120, 2370, 1710};
+  static const double alone[] = {1660, 2700, 2060}, shared[] = {1120, 2370, 1710},
+                      once[] = {3, 1.5, 1};
   choice best = {.way = {.tiles = &matmul_tiles[TILES_PLAIN], .splits = 1}, .cost = -1};
   if (target->units < 8 || target->max_threads < 256 || target->shared_bytes < 32 << 10 ||
       p->n_accs > MOST_ACCS)
     return best.way;
   for (int i = TILES_64; i < TILES_PLAIN; i++) {
     const tile_shape *s = &matmul_tiles[i];
-    tile_cost c = {s->rows, s->columns, s->depth, alone[i], shared[i]};
+    tile_cost c = {s->rows, s->columns, s->depth, alone[i], shared[i], once[i]};
     consider(e, p, x, (matmul_way){.tiles = s}, &c, &best);
   }
   consider_matrices(e, p, x, &best);
@@ -283,7 +306,7 @@ static bool region_reads(const region *r, int axis) {
 }
 
 /* Batch axes that no b reads are rows: so one tile serves many of their points. */
-static void batch_to_rows(matmul_part *p) {
+void matmul_batch_to_rows(matmul_part *p) {
   for (; p->n_batch > 0; p->n_batch--, p->n_m++)
     for (int a = 0; a < p->n_accs; a++)
       for (int i = 0; i < p->accs[a].n_products; i++)
@@ -296,7 +319,11 @@ sn_status emit_matmul(emitter *e, const part *p) {
   if (m.n_accs > EMIT_ACCS)
     return diag_fail(e->env.ctx, SN_ERR_UNSUPPORTED, "matmul: %d accumulators, at most %d",
                      m.n_accs, EMIT_ACCS);
-  batch_to_rows(&m);
+  if (matmul_is_empty(&m))
+    return emit_matmul_empty(e, &m);
+  matmul_batch_to_rows(&m);
+  if (window_fits(e, &m))
+    return emit_window(e, &m);
   if (!all_numbers(m.n_m, m.extent + m.n_batch))
     return emit_ranges(e, &m);
   matmul_way way = matmul_choose(e, &m);

@@ -3,7 +3,9 @@
  * target; tests give it.
  *
  *   emit_matmul_tiles.c    tiles of the result from panels of the operands in shared memory
- *   emit_matmul_matrix.c   the same by cooperative matrices of halves; emit_matmul_halves.c fills their panels
+ *   emit_matmul_matrix.c   the same by cooperative matrices of halves: see emit_matmul_matrix.h
+ *   emit_matmul_window.c   convolutions from images in shared memory, where windows move over them
+ *   emit_matmul_empty.c    parts without products: a loop
  *   emit_matmul_few.c      few rows (or few columns): the large operand is read once, by threads along k
  *   emit_matmul_operand.c  what an operand's region is: where its elements stand in memory
  *   emit_matmul_panel.c    operands into panels
@@ -40,9 +42,12 @@ typedef struct few_shape {
   bool along_k; /* neighbouring threads have neighbouring k, not neighbouring points */
 } few_shape;
 
-/* Tiles made by cooperative matrices, by so many subgroups along the rows and the columns. */
+/* Tiles made by cooperative matrices from panels of `depth` elements of k, by so many subgroups along the rows and the columns, each
+ * as often as there are slices of k. Slices share panels; or each has its own ones, which no other subgroup waits for (`own`:
+ * subgroups {1, 1}). Panels are loaded into registers `ahead` stages (1 or 2) before they are stored. All are powers of two. */
 typedef struct matrix_shape {
-  int rows, columns, subgroups[2];
+  int rows, columns, subgroups[2], slices, depth, ahead;
+  bool own;
 } matrix_shape;
 
 typedef struct matmul_way {
@@ -51,20 +56,31 @@ typedef struct matmul_way {
   few_shape few;
   int splits;    /* pieces of k, added by a second launch; 1: none */
   int products;  /* of halves, with matrices: 3, or 1 */
-  sn_dtype half; /* SN_BF16; or SN_F16, with one product */
+  sn_dtype half; /* SN_F16 or SN_BF16 */
 } matmul_way;
 
 /* All launches of a part, run only where least <= of <= most (of NULL: always). */
 sn_status emit_matmul_as(emitter *e, const matmul_part *p, const matmul_way *way, const amount *of,
                          int64_t least, int64_t most) SN_MUST_USE;
+/* Batch axes that no b reads are rows: so one tile serves many of their points. */
+void matmul_batch_to_rows(matmul_part *p);
 /* The way for a part at the symbols' maxima. */
 matmul_way matmul_choose(const emitter *e, const matmul_part *p);
 extern const tile_shape matmul_tiles[]; /* for many tiles, fewer, few; for small devices */
-extern const matrix_shape matmul_matrices;
-enum { MATRIX_DEPTH = 32 }; /* elements of k in a panel */
+/* For many tiles, fewer, few; and smaller ones, whose subgroups have panels of their own, for few, very few. */
+enum {
+  MATRIX_LARGE,
+  MATRIX_64,
+  MATRIX_DEEP,
+  MATRIX_OWN_64,
+  MATRIX_OWN_32,
+  MATRIX_OWN_DEEP,
+  MATRIX_SHAPES
+};
+extern const matrix_shape matmul_matrices[];
 /* Threads of a workgroup; whether a shape can be made of the target's matrices. */
 int matrix_threads(const matrix_shape *s, const gpu_target *t);
-bool matrix_fits(const matrix_shape *s, const gpu_target *t);
+bool matrix_fits(const matrix_shape *s, const gpu_target *t, const matmul_part *p, int products);
 enum { TILES_64, TILES_DEEP, TILES_32, TILES_PLAIN, TILE_SHAPES };
 
 /* --- a kernel in the making --- */
@@ -105,6 +121,8 @@ typedef struct matmul {
 /* Of a part and its way; the coordinates of the workgroup from its number, where each has so many points of the
  * sides. Its grid. */
 void vk_matmul_open(matmul *m, const int each[2]);
+/* The same where tiles are no tiles of the sides: so many by side. */
+void matmul_open_tiles(matmul *m, const amount tiles[2], const int each[2]);
 const sn_dim *matmul_extents(const matmul *m, int side);
 /* The range of k of a product that this workgroup has; `depth`: ranges begin at multiples of it. */
 void matmul_range(matmul *m, const matmul_product *p, int depth, val *out_from, val *out_to);
@@ -113,6 +131,12 @@ void matmul_point(matmul *m, int side, val flat);
 void matmul_k_point(matmul *m, const matmul_product *p, val flat);
 /* Sums at a point that exists: to where pieces meet, or through the epilogue. */
 void matmul_result(matmul *m, val row, val column, const val *sums);
+/* How many neighbours along the last side a thread should have results of: 4, or 1. With 4 that side's size is a multiple
+ * of it, and this is for four, the first of which has a multiple of 4 as its number; sums by accumulator. */
+int matmul_points(const matmul_part *p);
+void matmul_result_four(matmul *m, val row, val column, val sums[][4]);
+/* The same for four columns, whichever side is last; there is a multiple of 4 of them. */
+void matmul_result_columns(matmul *m, val row, val column, val sums[][4]);
 /* The launch that adds the pieces and runs the epilogue. */
 sn_status matmul_join(emitter *e, const matmul_part *p, const matmul_way *way, int64_t scratch,
                       const amount *of, int64_t least, int64_t most) SN_MUST_USE;
@@ -134,6 +158,10 @@ operand_k operand_at_k(matmul *m, const operand *o, val k, val size);
 /* `width` elements at row i and k. */
 void operand_load(matmul *m, const operand *o, const operand_rows *rows, int i, const operand_k *k,
                   val *out);
+/* The same, but where there is no element any number comes, and false: to be looked at when the number is used, so that nothing
+ * waits for the load before that. */
+val operand_load_any(matmul *m, const operand *o, const operand_rows *rows, int i,
+                     const operand_k *k, val *out);
 /* Whether what each k adds is better computed once for all rows: windows, whose k has several axes, read along the
  * rows. */
 enum { TABLE_CHECKS = 3 };
@@ -153,6 +181,9 @@ static inline val plus(kernel *k, val x, int64_t n) {
   return n == 0 ? x : k_add(k, x, k_index(k, n));
 }
 
+/* Parts without any product: their epilogue as a loop. */
+bool matmul_is_empty(const matmul_part *p);
+sn_status emit_matmul_empty(emitter *e, const matmul_part *p) SN_MUST_USE;
 sn_status emit_tiles(emitter *e, const matmul_part *p, const matmul_way *way, int64_t scratch,
                      const amount *of, int64_t least, int64_t most) SN_MUST_USE;
 sn_status emit_matrices(emitter *e, const matmul_part *p, const matmul_way *way, int64_t scratch,

@@ -105,10 +105,10 @@ static void load_checked(matmul *m, const operand *o, val ok, val at, val *out) 
     out[i] = k_get(k, x[i]);
 }
 
-void operand_load(matmul *m, const operand *o, const operand_rows *rows, int i,
-                  const operand_k *there, val *out) {
+val operand_load_any(matmul *m, const operand *o, const operand_rows *rows, int i,
+                     const operand_k *there, val *out) {
   kernel *k = m->e->k;
-  val ok = there->inside, zero = k_f32(k, 0);
+  val ok = there->inside;
   for (int c = 0; c < o->n_checks; c++)
     ok = k_and(k, ok, check_passes(k, rows->check[i][c], there->check[c], &o->checks[c]->size));
   val at = sum_of(k, rows->at[i], there->at);
@@ -116,6 +116,13 @@ void operand_load(matmul *m, const operand *o, const operand_rows *rows, int i,
     load_checked(m, o, ok, at, out);
   else
     load_at(m, o, at, out);
+  return ok;
+}
+
+void operand_load(matmul *m, const operand *o, const operand_rows *rows, int i,
+                  const operand_k *there, val *out) {
+  kernel *k = m->e->k;
+  val ok = operand_load_any(m, o, rows, i, there, out), zero = k_f32(k, 0);
   for (int j = 0; j < o->width; j++)
     out[j] = k_select(k, ok, out[j], zero);
 }

@@ -3,17 +3,13 @@
  * Nothing is gained from tiles, since the large operand is used once: it is read straight into registers, by
  * threads along k or along its points, whichever are neighbours in memory; threads that share points then add their
  * sums in shared memory. */
-#include "device/vulkan/emit_matmul.h"
+#include "device/vulkan/emit_matmul_few.h"
+#include "device/vulkan/emit_rows.h"
 
-enum { SHARED_SUMS = 4096, MOST_UNROLL = 4 };
-
-typedef struct few {
-  matmul m;
-  const few_shape *shape;
-  int groups;                         /* of `lanes` threads each */
-  val lane, group;                    /* this thread */
-  val sum[EMIT_ACCS][MATMUL_FEW * 4]; /* variables, [few][many] */
-} few;
+enum {
+  MOST_UNROLL = 8,
+  LOADED = 80 /* elements that a thread has on their way, about */
+};
 
 /* The two operands of a product, the one of the few side first. `step` elements of k are next to each other for a
  * thread. */
@@ -24,6 +20,18 @@ typedef struct pair {
   int n[2];
   int step;
 } pair;
+
+/* Elements as they came, and whether there are such: 0: yes. Who asks right behind a load waits for it. */
+typedef struct loaded {
+  val x[MATMUL_FEW * 4], exists[MATMUL_FEW * 4];
+} loaded;
+
+static void settle(few *f, const pair *p, int i, loaded *at) {
+  val zero = k_f32(f->m.e->k, 0);
+  for (int j = 0; j < p->n[i] * p->step; j++)
+    if (at->exists[j])
+      at->x[j] = k_select(f->m.e->k, at->exists[j], at->x[j], zero);
+}
 
 static void open_operand(few *f, pair *p, int i) {
   kernel *k = f->m.e->k;
@@ -54,23 +62,92 @@ static void open_pair(few *f, const matmul_product *product, pair *p) {
     open_operand(f, p, i);
 }
 
+/* --- rows that are computed here --- */
+
+static void share_row(few *f, row *r, int of_few) {
+  emitter *e = f->m.e;
+  kernel *k = e->k;
+  val axis[REGION_AXES], store = 0;
+  memcpy(axis, e->axis, sizeof axis);
+  val last = k_sub(k, f->m.size[0], k_index(k, 1));
+  row_compute(e, r, k_min(k, plus(k, f->m.begin[0], of_few), last));
+  for (int u = 0; u < r->shape.unroll; u++) {
+    for (int i = 0; i < r->part->code.n; i++)
+      store = r->part->code.code[i].op == REGION_STORE ? e->regs[u][i] : store;
+    val at = plus(k, r->point[u].flat, of_few * f->points);
+    k_if exists = {0};
+    if (r->point[u].exists)
+      exists = k_if_begin(k, r->point[u].exists);
+    k_shared_set(k, f->rows, at, store);
+    if (r->point[u].exists)
+      k_if_end(k, &exists);
+  }
+  memcpy(e->axis, axis, sizeof axis);
+}
+
+/* Once, before the first use of an operand on the few side. */
+static void compute_rows(few *f) {
+  emitter *e = f->m.e;
+  const loop_part *p = e->absorbed;
+  if (!p || f->rows)
+    return;
+  row *r = mem_alloc(e->env.ctx, sizeof *r);
+  f->points = sizes_most(&e->env, p->n_axes - p->n_outer, p->extent + p->n_outer);
+  f->rows = k_shared(e->k, e->k->s.f32, f->shape->few * (int)f->points);
+  if (!r) {
+    e->k->s.failed = true;
+    return;
+  }
+  *r = (row){.part = p, .quiet = true, .pieces = 1};
+  r->threads = emit_row_threads(e, e->k->threads, false);
+  for (int i = 0; i < p->code.n; i++)
+    r->threads.own += f->shape->few * (p->code.code[i].op == REGION_REDUCE);
+  r->shape = row_shape_of(e, p, e->k->threads, false);
+  for (int i = 0; i < f->shape->few; i++)
+    share_row(f, r, i);
+  k_barrier_shared(e->k);
+  mem_free(e->env.ctx, r, sizeof *r);
+}
+
+/* Elements of such rows at k …, [row][step]. */
+static void take_rows(few *f, const pair *p, val at_k, val size, loaded *out) {
+  kernel *k = f->m.e->k;
+  val zero = k_f32(k, 0), last = k_sub(k, size, k_index(k, 1));
+  for (int s = 0; s < p->step; s++) {
+    val now = plus(k, at_k, s), there = k_min(k, now, last), inside = k_lt(k, now, size);
+    for (int r = 0; r < p->n[0]; r++) {
+      val x = k_shared_get(k, f->rows, plus(k, there, r * f->points));
+      out->x[r * p->step + s] = k_select(k, inside, x, zero);
+      out->exists[r * p->step + s] = 0;
+    }
+  }
+}
+
 /* All elements of one operand at k …, [point][step]. */
-static void load_operand(few *f, const pair *p, int i, val at_k, val size, val *out) {
+static void load_operand(few *f, const pair *p, int i, val at_k, val size, loaded *out) {
   kernel *k = f->m.e->k;
   const operand *o = &p->o[i];
   bool points = o->width == 4 && !o->along_k, vector = o->width == 4 && o->along_k;
+  if (i == 0 && f->rows) {
+    take_rows(f, p, at_k, size, out);
+    return;
+  }
   for (int s = 0; s < p->step; s += vector ? 4 : 1) {
     operand_k there = {0};
     val now = plus(k, at_k, s), x[4];
     if (o->plain)
       there = operand_at_k(&f->m, o, now, size);
     for (int r = 0; r < p->n[i]; r += points ? 4 : 1) {
+      val exists = 0;
       if (o->plain)
-        operand_load(&f->m, o, &p->at[i], r, &there, x);
+        exists = operand_load_any(&f->m, o, &p->at[i], r, &there, x);
       else
         x[0] = operand_element(&f->m, o, p->flat[i][r], now, size);
-      for (int j = 0; j < (points || vector ? 4 : 1); j++)
-        out[points ? (r + j) * p->step + s : r * p->step + s + j] = x[j];
+      for (int j = 0; j < (points || vector ? 4 : 1); j++) {
+        int to = points ? (r + j) * p->step + s : r * p->step + s + j;
+        out->x[to] = x[j];
+        out->exists[to] = exists;
+      }
     }
   }
 }
@@ -86,109 +163,103 @@ static void multiply(few *f, const pair *p, const val *a, const val *b, val *sum
     }
 }
 
-static void sum_product(few *f, const matmul_product *product, val *sums) {
-  kernel *k = f->m.e->k;
-  pair p = {0};
-  val from, to, size = k_sizes(k, product->n_k, product->k);
-  open_pair(f, product, &p);
-  /* so many loads are on their way at a time; along k one is of four elements */
-  int apart = f->shape->lanes * p.step, unroll = f->shape->along_k ? 2 : MOST_UNROLL;
-  matmul_range(&f->m, product, f->shape->lanes * 4 * MOST_UNROLL, &from, &to);
-  val mine = k_add(k, from, times(k, f->lane, p.step)), by = k_index(k, apart * unroll);
-  k_loop l = k_loop_begin(k, mine, to, by);
-  val a[MOST_UNROLL][MATMUL_FEW * 4], b[MOST_UNROLL][MATMUL_FEW * 4];
-  for (int u = 0; u < unroll; u++)
-    load_operand(f, &p, 1, plus(k, l.i, u * apart), size, b[u]);
-  for (int u = 0; u < unroll; u++)
-    load_operand(f, &p, 0, plus(k, l.i, u * apart), size, a[u]);
-  for (int u = 0; u < unroll; u++)
-    multiply(f, &p, a[u], b[u], sums);
-  k_loop_end(k, &l);
+/* How many turns of a thread along k have their loads on the way at once: all of them, if that is not too much. What is
+ * summed is memory's latency otherwise, turn by turn. */
+static int choose_unroll(const few *f, const pair *p, int n) {
+  const matmul_product *product = p->o[0].product;
+  int each = p->step * (p->n[0] + n * p->n[1]),
+      most = (int)max_i64(f->shape->along_k ? 2 : 4, LOADED / each);
+  int64_t k = sizes_most(&f->m.e->env, product->n_k, product->k), apart = f->shape->lanes * p->step;
+  if (f->m.way->splits > 1)
+    return f->shape->along_k ? 2 : 4;
+  return (int)max_i64(1, min_i64(min_i64(most, MOST_UNROLL), (k + apart - 1) / apart));
 }
 
-/* --- sums of the lanes --- */
-
-/* Points of the few side whose sums shared memory holds at a time. */
-static int points_at_once(const few *f) {
-  int each = f->m.part->n_accs * f->shape->many * (f->shape->threads + f->groups),
-      n = f->shape->few;
-  while (n > 1 && n * each > SHARED_SUMS)
-    n /= 2;
-  return n;
-}
-
-static int lines_at_once(const few *f) { return points_at_once(f) * f->shape->many * f->groups; }
-
-/* A line of shared memory has the lanes' sums of a point: [accumulator][few][many][group]. One place is left free,
- * for banks. */
-static void share_sums(few *f, val array, int first) {
-  kernel *k = f->m.e->k;
-  int n = points_at_once(f) * f->shape->many, line = f->shape->lanes + 1;
-  val at = k_add(k, k_mul(k, f->group, k_index(k, line)), f->lane);
-  for (int a = 0; a < f->m.part->n_accs; a++)
-    for (int i = 0; i < n; i++) {
-      val x = k_get(k, f->sum[a][first * f->shape->many + i]);
-      k_shared_set(k, array, plus(k, at, (a * n + i) * f->groups * line), x);
-    }
-}
-
-/* The sum of a line, lane after lane. */
-static val add_line(few *f, val array, val line) {
-  kernel *k = f->m.e->k;
-  val sum = k_var(k, k_f32(k, 0)), first = k_mul(k, line, k_index(k, f->shape->lanes + 1));
-  val zero = k_index(k, 0), end = k_index(k, f->shape->lanes), by = k_index(k, 4);
-  k_loop l = k_loop_begin(k, zero, end, by);
-  val x[4], at = k_add(k, first, l.i);
-  for (int i = 0; i < 4; i++)
-    x[i] = k_shared_get(k, array, plus(k, at, i));
-  val low = k_add(k, x[0], x[1]), high = k_add(k, x[2], x[3]);
-  low = k_add(k, low, high);
-  k_set(k, sum, k_add(k, k_get(k, sum), low));
-  k_loop_end(k, &l);
-  return k_get(k, sum);
-}
-
-/* Results of the lines that shared memory holds; `first`: the first of their few points. */
-static void use_sums(few *f, val array, val first) {
-  kernel *k = f->m.e->k;
-  int side = f->shape->side, many = f->shape->many, lines = lines_at_once(f);
-  val end = k_index(k, lines), by = k_index(k, k->threads), at[2], sums[EMIT_ACCS];
-  k_loop l = k_loop_begin(k, k->local, end, by);
-  val group = low_part(k, l.i, f->groups), rest = high_part(k, l.i, f->groups);
-  val point = high_part(k, rest, many), of_many = low_part(k, rest, many);
-  at[side] = k_add(k, k_add(k, f->m.begin[side], first), point);
-  val skip = times(k, group, many);
-  at[!side] = k_add(k, k_add(k, f->m.begin[!side], skip), of_many);
-  val row_exists = k_lt(k, at[0], f->m.size[0]), column_exists = k_lt(k, at[1], f->m.size[1]);
-  k_if inside = k_if_begin(k, k_and(k, row_exists, column_exists));
-  for (int a = 0; a < f->m.part->n_accs; a++)
-    sums[a] = add_line(f, array, plus(k, l.i, a * lines));
-  matmul_result(&f->m, at[0], at[1], sums);
-  k_if_end(k, &inside);
-  k_loop_end(k, &l);
-}
-
-static void store_results(few *f) {
-  kernel *k = f->m.e->k;
-  int n = points_at_once(f);
-  val array = k_shared(k, k->s.f32, f->m.part->n_accs * lines_at_once(f) * (f->shape->lanes + 1));
-  val zero = k_index(k, 0), end = k_index(k, f->shape->few), by = k_index(k, n);
-  k_loop pass = k_loop_begin(k, zero, end, by);
-  for (int i = 0; i < f->shape->few; i += n) {
-    k_if mine = k_if_begin(k, k_eq(k, pass.i, k_index(k, i)));
-    share_sums(f, array, i);
-    k_if_end(k, &mine);
+/* Whether `n` elements of k are all that there can be, and there always is one. */
+static bool is_once(const few *f, const matmul_product *p, int64_t n) {
+  int64_t lo, hi;
+  for (int d = 0; d < p->n_k; d++) {
+    dim_range(f->m.e->env.program->dims, p->k[d], &lo, &hi);
+    if (lo < 1)
+      return false;
   }
-  k_barrier(k);
-  use_sums(f, array, pass.i);
-  k_barrier(k);
-  k_loop_end(k, &pass);
+  return f->m.way->splits == 1 && sizes_most(&f->m.e->env, p->n_k, p->k) <= n;
+}
+
+/* Products along the same k whose operands on the few side are the same, the accumulators' from `first` on. */
+static void sum_products(few *f, int first, int n, int product) {
+  kernel *k = f->m.e->k;
+  const matmul_acc *accs = f->m.part->accs + first;
+  const matmul_product *one = &accs[0].products[product];
+  pair p[EMIT_ACCS] = {0};
+  val from, to, size = k_sizes(k, one->n_k, one->k);
+  for (int i = 0; i < n; i++)
+    open_pair(f, &accs[i].products[product], &p[i]);
+  int apart = f->shape->lanes * p->step, unroll = choose_unroll(f, p, n);
+  matmul_range(&f->m, one, f->shape->lanes * 16, &from, &to);
+  val mine = k_add(k, from, times(k, f->lane, p->step));
+  bool once = is_once(f, one, (int64_t)apart * unroll);
+  k_loop l = {.i = mine};
+  if (!once)
+    compute_rows(f);
+  if (!once)
+    l = k_loop_begin(k, mine, to, k_index(k, (int64_t)apart * unroll));
+  loaded a[MOST_UNROLL], b[MOST_UNROLL][EMIT_ACCS];
+  for (int u = 0; u < unroll; u++)
+    for (int i = 0; i < n; i++)
+      load_operand(f, &p[i], 1, plus(k, l.i, (int64_t)u * apart), size, &b[u][i]);
+  if (once) /* while those are on their way */
+    compute_rows(f);
+  for (int u = 0; u < unroll; u++)
+    load_operand(f, p, 0, plus(k, l.i, (int64_t)u * apart), size, &a[u]);
+  for (int u = 0; u < unroll; u++) {
+    settle(f, p, 0, &a[u]);
+    for (int i = 0; i < n; i++) {
+      settle(f, &p[i], 1, &b[u][i]);
+      multiply(f, p, a[u].x, b[u][i].x, f->sum[first + i]);
+    }
+  }
+  if (!once)
+    k_loop_end(k, &l);
+}
+
+/* Whether all accumulators are sums along the same k of the same operand on the few side. */
+static bool go_together(const few *f) {
+  const matmul_part *p = f->m.part;
+  int width = 0;
+  for (int a = 0; a < p->n_accs; a++) {
+    const matmul_product *one = &p->accs[a].products[0], *other = &p->accs[0].products[0];
+    const region *x = f->shape->side ? &one->b : &one->a,
+                 *y = f->shape->side ? &other->b : &other->a;
+    operand o;
+    if (p->accs[a].n_products != 1 || !accs_share(&p->accs[a], &p->accs[0]) || !region_same(x, y))
+      return false;
+    vk_operand_read(f->m.e, p, one, !f->shape->side, &o);
+    int now = o.plain && o.along_k ? o.width : 1;
+    if (width && now != width)
+      return false;
+    width = now;
+  }
+  return p->n_accs > 1 && f->shape->few * f->shape->many * p->n_accs <= MOST_SHUFFLED;
+}
+
+static void sum_all(few *f) {
+  const matmul_part *p = f->m.part;
+  for (int a = 0; a < p->n_accs; a++)
+    for (int i = 0; i < f->shape->few * f->shape->many; i++)
+      f->sum[a][i] = k_var(f->m.e->k, k_f32(f->m.e->k, 0));
+  if (go_together(f)) {
+    sum_products(f, 0, p->n_accs, 0);
+    return;
+  }
+  for (int a = 0; a < p->n_accs; a++)
+    for (int i = 0; i < p->accs[a].n_products; i++)
+      sum_products(f, a, 1, i);
 }
 
 static void emit_body(few *f) {
   kernel *k = f->m.e->k;
   const few_shape *s = f->shape;
-  const matmul_part *p = f->m.part;
   int each[2];
   f->groups = s->threads / s->lanes;
   each[s->side] = s->few;
@@ -198,13 +269,8 @@ static void emit_body(few *f) {
   val low = low_part(k, k->local, inner), high = high_part(k, k->local, inner);
   f->lane = s->along_k ? low : high;
   f->group = s->along_k ? high : low;
-  for (int a = 0; a < p->n_accs; a++) {
-    for (int i = 0; i < s->few * s->many; i++)
-      f->sum[a][i] = k_var(k, k_f32(k, 0));
-    for (int i = 0; i < p->accs[a].n_products; i++)
-      sum_product(f, &p->accs[a].products[i], f->sum[a]);
-  }
-  store_results(f);
+  sum_all(f);
+  few_results(f);
 }
 
 sn_status emit_few(emitter *e, const matmul_part *p, const matmul_way *way, int64_t scratch,

@@ -1,5 +1,6 @@
 /* What an operand's region is, seen before anything is emitted: whether it is one load, along which axis its
  * elements are neighbours, how many one load can read; and its elements. See emit_matmul.h. */
+#include "device/vulkan/emit_four.h"
 #include "device/vulkan/emit_matmul.h"
 
 /* --- comparing --- */
@@ -14,7 +15,7 @@ static bool terms_same(int n, const term *a, int m, const term *b) {
   return true;
 }
 
-static bool access_same(const access *a, const access *b) {
+bool access_same(const access *a, const access *b) {
   if (a->value != b->value || a->base != b->base || a->n_checks != b->n_checks ||
       !terms_same(a->n_terms, a->terms, b->n_terms, b->terms))
     return false;
@@ -175,8 +176,7 @@ static int64_t run_along(const axes *a, int group, const access *at, int *from) 
 static bool fourfold(sn_dim d) { return dim_is_number(d) && d % 4 == 0; }
 
 /* Whether groups of 4 neighbouring points along axes `from` … last are 4 neighbouring elements at a multiple of 4. */
-static bool loads_four(const operand *o, const axes *a, int from, int last) {
-  const access *at = o->at;
+static bool loads_four(const access *at, const axes *a, int from, int last) {
   int64_t inner = 1;
   bool whole = false; /* some group of the last axes is a multiple of 4 long */
   for (int d = last; d >= from; d--) {
@@ -196,11 +196,30 @@ static bool loads_four(const operand *o, const axes *a, int from, int last) {
     if (!fourfold(t->stride) || (inside && !fourfold(t->div)))
       return false;
   }
+  return true;
+}
+
+static bool checks_read(const operand *o, int from, int last) {
   for (int i = 0; i < o->n_checks; i++)
     for (int j = 0; j < o->checks[i]->n_terms; j++)
       if (o->checks[i]->terms[j].axis >= from && o->checks[i]->terms[j].axis <= last)
-        return false;
-  return true;
+        return true;
+  return false;
+}
+
+four_kind access_four(const access *at, const four_axes *of) {
+  axes a = {.first = {of->first}, .n = {of->n}};
+  int from = 0, last = of->first + of->n - 1;
+  bool same = true;
+  if (at->n_checks > 0 || !only_axes(at->n_terms, at->terms))
+    return FOUR_APART;
+  memcpy(a.extent, of->extent, sizeof a.extent);
+  for (int i = 0; i < at->n_terms; i++)
+    same = same && (at->terms[i].axis < of->first || at->terms[i].axis > last);
+  if (same)
+    return FOUR_SAME;
+  bool next = run_along(&a, 0, at, &from) >= 4 && loads_four(at, &a, from, last);
+  return next ? FOUR_NEXT : FOUR_APART;
 }
 
 /* The load that says where elements are neighbours: the last one whose address moves with k. */
@@ -237,8 +256,19 @@ void vk_operand_read(const emitter *e, const matmul_part *p, const matmul_produc
   if (!out->plain)
     return;
   out->dtype = e->env.program->values[out->at->value].type.dtype;
-  if (run[g] >= 4 && loads_four(out, &a, from[g], a.first[g] + a.n[g] - 1))
+  int last = a.first[g] + a.n[g] - 1;
+  if (run[g] >= 4 && loads_four(out->at, &a, from[g], last) && !checks_read(out, from[g], last))
     out->width = 4;
+}
+
+/* How far the next point along a group of axes is. */
+static int64_t nearest(const axes *a, int group, const access *at) {
+  for (int d = a->first[group] + a->n[group] - 1; d >= a->first[group]; d--) {
+    const term *t = only_term(at, d);
+    if (a->extent[d] != 1)
+      return t && dim_is_number(t->stride) ? t->stride : INT64_MAX;
+  }
+  return INT64_MAX;
 }
 
 bool matmul_columns_last(const matmul_part *p) {
@@ -246,9 +276,11 @@ bool matmul_columns_last(const matmul_part *p) {
   int from;
   memcpy(a.extent, p->extent, sizeof a.extent);
   for (int i = 0; i < p->epilogue.n; i++) {
-    const instr *store = &p->epilogue.code[i];
-    if (store->op == REGION_STORE)
-      return run_along(&a, 1, &store->at, &from) >= run_along(&a, 0, &store->at, &from);
+    const access *at = &p->epilogue.code[i].at;
+    if (p->epilogue.code[i].op != REGION_STORE)
+      continue;
+    int64_t rows = run_along(&a, 0, at, &from), columns = run_along(&a, 1, at, &from);
+    return rows == columns ? nearest(&a, 1, at) <= nearest(&a, 0, at) : columns > rows;
   }
   return true;
 }

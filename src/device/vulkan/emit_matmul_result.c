@@ -2,6 +2,7 @@
  *
  * With pieces of k, sums go to scratch memory, [piece][accumulator][batch][point of the result], and a second
  * launch adds the pieces in their order. */
+#include "device/vulkan/emit_four.h"
 #include "device/vulkan/emit_matmul.h"
 
 const sn_dim *matmul_extents(const matmul *m, int side) { return m->part->extent + m->first[side]; }
@@ -26,14 +27,11 @@ static void set_axes(matmul *m) {
     m->size[s] = k_sizes(m->e->k, m->axes[s], matmul_extents(m, s));
 }
 
-void vk_matmul_open(matmul *m, const int each[2]) {
+void matmul_open_tiles(matmul *m, const amount tiles[2], const int each[2]) {
   const matmul_part *p = m->part;
   kernel *k = m->e->k;
   sn_dim splits = m->way->splits;
-  amount grid[4] = {side_amount(p, 1, each[1]),
-                    side_amount(p, 0, each[0]),
-                    {p->n_batch, 1, p->extent},
-                    {1, 1, &splits}};
+  amount grid[4] = {tiles[1], tiles[0], {p->n_batch, 1, p->extent}, {1, 1, &splits}};
   val rest = k->group, at;
   set_axes(m);
   for (int s = 1; s >= 0; s--) {
@@ -46,6 +44,11 @@ void vk_matmul_open(matmul *m, const int each[2]) {
     m->split = k_divide(k, rest, &grid[2], &m->batch);
   emit_coordinates(m->e, m->batch, 0, p->n_batch, p->extent);
   kernel_grid(k, splits > 1 ? 4 : 3, grid);
+}
+
+void vk_matmul_open(matmul *m, const int each[2]) {
+  const amount tiles[2] = {side_amount(m->part, 0, each[0]), side_amount(m->part, 1, each[1])};
+  matmul_open_tiles(m, tiles, each);
 }
 
 void matmul_range(matmul *m, const matmul_product *p, int depth, val *out_from, val *out_to) {
@@ -108,6 +111,78 @@ void matmul_result(matmul *m, val row, val column, const val *sums) {
   }
 }
 
+/* --- four points at once --- */
+
+static four_axes last_axes(const matmul_part *p, bool columns_last) {
+  return (four_axes){p->n_batch + (columns_last ? p->n_m : 0), columns_last ? p->n_n : p->n_m,
+                     p->extent};
+}
+
+int matmul_points(const matmul_part *p) {
+  bool columns_last = matmul_columns_last(p);
+  four_axes along = last_axes(p, columns_last);
+  int64_t size = 1;
+  for (int i = 0; i < along.n; i++) {
+    sn_dim d = along.extent[along.first + i];
+    if (!dim_is_number(d))
+      return 1;
+    size = d % 4 == 0 ? 4 : size * (d % 4);
+  }
+  for (int i = 0; i < p->epilogue.n; i++)
+    if (p->epilogue.code[i].op == REGION_STORE)
+      return size % 4 == 0 && access_four(&p->epilogue.code[i].at, &along) == FOUR_NEXT ? 4 : 1;
+  return 1;
+}
+
+/* At four points that are neighbours along a side. */
+static void run_epilogue_four(matmul *m, int side, val row, val column, val sums[][4]) {
+  kernel *k = m->e->k;
+  const matmul_part *p = m->part;
+  four_points at = {.along = last_axes(p, side)};
+  int inner = at.along.first + at.along.n - 1;
+  bool whole = at.along.n > 0 && p->extent[inner] % 4 == 0; /* the four differ in one coordinate */
+  for (int u = 0; u < 4; u++) {
+    if (u == 0 || !whole) {
+      matmul_point(m, 0, side ? row : plus(k, row, u));
+      matmul_point(m, 1, side ? plus(k, column, u) : column);
+    }
+    memcpy(at.axes[u], m->e->axis, sizeof at.axes[u]);
+    if (u > 0 && whole)
+      at.axes[u][inner] = plus(k, at.axes[0][inner], u);
+    for (int a = 0; a < p->n_accs; a++)
+      at.acc[u][a] = sums[a][u];
+  }
+  emit_region_four(m->e, &p->epilogue, &at);
+}
+
+void matmul_result_four(matmul *m, val row, val column, val sums[][4]) {
+  kernel *k = m->e->k;
+  if (m->way->splits == 1) {
+    run_epilogue_four(m, m->columns_last, row, column, sums);
+    return;
+  }
+  val apart, at = piece_at(m, row, column, m->split, &apart);
+  for (int a = 0; a < m->part->n_accs; a++) {
+    k_store(k, k_scratch(k, m->scratch), k_shr(k, at, 2), k_vector(k, 4, sums[a]));
+    at = k_add(k, at, apart);
+  }
+}
+
+void matmul_result_columns(matmul *m, val row, val column, val sums[][4]) {
+  if (m->way->splits == 1) {
+    run_epilogue_four(m, 1, row, column, sums);
+    return;
+  }
+  for (int u = 0; u < 4; u++) {
+    val one[EMIT_ACCS];
+    for (int a = 0; a < m->part->n_accs; a++)
+      one[a] = sums[a][u];
+    matmul_result(m, row, plus(m->e->k, column, u), one);
+  }
+}
+
+/* --- pieces of k --- */
+
 enum { JOIN_THREADS = 128 };
 
 /* The point of the result with this number, rows or columns last. */
@@ -123,44 +198,62 @@ static void join_point(matmul *m, val flat, val *out_row, val *out_column) {
   *out_column = at[1];
 }
 
-static void join_sums(matmul *m, val row, val column, val *sums) {
+/* The sums of `points` neighbours over all pieces. */
+static void join_sums(matmul *m, val row, val column, int points, val sums[][4]) {
   kernel *k = m->e->k;
   sn_dim splits = m->way->splits;
+  spirv_id type = points == 4 ? spirv_vector(&k->s, k->s.f32, 4) : k->s.f32;
+  val none[4] = {k_f32(k, 0), k_f32(k, 0), k_f32(k, 0), k_f32(k, 0)}, sum[EMIT_ACCS];
   int n = m->part->n_accs;
   for (int a = 0; a < n; a++)
-    sums[a] = k_var(k, k_f32(k, 0));
+    sum[a] = k_var(k, points == 4 ? k_vector(k, 4, none) : none[0]);
   val zero = k_index(k, 0), one = k_index(k, 1), end = k_size(k, splits);
   k_loop l = k_loop_begin(k, zero, end, one);
   val apart, at = piece_at(m, row, column, l.i, &apart);
   for (int a = 0; a < n; a++) {
-    val x = k_load(k, k->s.f32, k_scratch(k, m->scratch), at);
-    k_set(k, sums[a], k_add(k, k_get(k, sums[a]), x));
+    val x = k_load(k, type, k_scratch(k, m->scratch), points == 4 ? k_shr(k, at, 2) : at);
+    k_set(k, sum[a], k_add(k, k_get(k, sum[a]), x));
     at = k_add(k, at, apart);
   }
   k_loop_end(k, &l);
-  for (int a = 0; a < n; a++)
-    sums[a] = k_get(k, sums[a]);
+  for (int a = 0; a < n; a++) {
+    val all = k_get(k, sum[a]);
+    for (int u = 0; u < points; u++)
+      sums[a][u] = points == 4 ? k_part(k, all, u) : all;
+  }
+}
+
+static void join_results(matmul *m, val row, val column, int points) {
+  val sums[EMIT_ACCS][4], first[EMIT_ACCS];
+  matmul_way whole = *m->way;
+  join_sums(m, row, column, points, sums);
+  whole.splits = 1;
+  m->way = &whole;
+  for (int a = 0; a < m->part->n_accs; a++)
+    first[a] = sums[a][0];
+  if (points == 4)
+    matmul_result_four(m, row, column, sums);
+  else
+    matmul_result(m, row, column, first);
 }
 
 sn_status matmul_join(emitter *e, const matmul_part *p, const matmul_way *way, int64_t scratch,
                       const amount *of, int64_t least, int64_t most) {
-  matmul_way whole = *way;
   kernel *k = emit_open(e, JOIN_THREADS);
   if (!k)
     return SN_ERR_NO_MEMORY;
   matmul m = {.e = e, .part = p, .way = way, .scratch = scratch};
   amount all = {p->n_batch + p->n_m + p->n_n, 1, p->extent};
-  val row, column, sums[EMIT_ACCS];
+  int points = matmul_points(p);
+  val row, column;
   set_axes(&m);
-  val flat = k_add(k, times(k, k->group, JOIN_THREADS), k->local);
+  val number = k_add(k, times(k, k->group, JOIN_THREADS), k->local),
+      flat = times(k, number, points);
   k_if inside = k_if_begin(k, k_lt(k, flat, k_amount(k, &all)));
   join_point(&m, flat, &row, &column);
-  join_sums(&m, row, column, sums);
-  whole.splits = 1;
-  m.way = &whole;
-  matmul_result(&m, row, column, sums);
+  join_results(&m, row, column, points);
   k_if_end(k, &inside);
-  all.tile = JOIN_THREADS;
+  all.tile = JOIN_THREADS * points;
   kernel_grid(k, 1, &all);
   return emit_launch_when(e, true, of, least, most);
 }

@@ -253,6 +253,22 @@ static void store_line(tiles *t, int line) {
   }
 }
 
+/* The sums at four places. */
+static void read_slab_four(tiles *t, val slow, val fast, val sums[][4]) {
+  kernel *k = t->m.e->k;
+  val at = k_add(k, k_mul(k, slow, k_index(k, slab_stride(t))), high_part(k, fast, 4));
+  for (int a = 0; a < t->m.part->n_accs; a++) {
+    val all = 0;
+    for (int i = 0; i < t->shape->slices; i++) {
+      val there = plus(k, at, (a * t->shape->slices + i) * slab_vectors(t));
+      val x = k_shared_get(k, t->shared, there);
+      all = i == 0 ? x : k_add(k, all, x);
+    }
+    for (int u = 0; u < 4; u++)
+      sums[a][u] = k_part(k, all, u);
+  }
+}
+
 /* The sums at a place of the slab, over all slices. */
 static void read_slab(tiles *t, val slow, val fast, val *sums) {
   kernel *k = t->m.e->k;
@@ -267,10 +283,11 @@ static void read_slab(tiles *t, val slow, val fast, val *sums) {
 
 static void use_slab(tiles *t, val pass) {
   kernel *k = t->m.e->k;
-  int last = t->m.columns_last, length = side_size(t->shape, last);
+  int last = t->m.columns_last, points = matmul_points(t->m.part);
+  int length = side_size(t->shape, last) / points;
   val end = k_index(k, (int64_t)slab_lines(t) * length), by = k_index(k, k->threads);
   k_loop l = k_loop_begin(k, k->local, end, by);
-  val fast = low_part(k, l.i, length), slow = high_part(k, l.i, length);
+  val fast = times(k, low_part(k, l.i, length), points), slow = high_part(k, l.i, length);
   /* line `slow` holds rows 4 (group * threads + slow) + pass % 4, group being pass / 4 */
   val at[2], group = times(k, high_part(k, pass, 4), t->threads_of[!last]);
   at[!last] = times(k, k_add(k, group, slow), 4);
@@ -280,9 +297,14 @@ static void use_slab(tiles *t, val pass) {
     at[side] = k_add(k, at[side], t->m.begin[side]);
   val row_exists = k_lt(k, at[0], t->m.size[0]), column_exists = k_lt(k, at[1], t->m.size[1]);
   k_if inside = k_if_begin(k, k_and(k, row_exists, column_exists));
-  val sums[EMIT_ACCS];
-  read_slab(t, slow, fast, sums);
-  matmul_result(&t->m, at[0], at[1], sums);
+  val sums[EMIT_ACCS], four[EMIT_ACCS][4];
+  if (points == 4) {
+    read_slab_four(t, slow, fast, four);
+    matmul_result_four(&t->m, at[0], at[1], four);
+  } else {
+    read_slab(t, slow, fast, sums);
+    matmul_result(&t->m, at[0], at[1], sums);
+  }
   k_if_end(k, &inside);
   k_loop_end(k, &l);
 }

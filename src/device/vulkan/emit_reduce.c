@@ -37,37 +37,50 @@ static val reduce_columns(emitter *e, const row_threads *t, reduce_kind kind, sn
                           val mine) {
   kernel *k = e->k;
   k_shared_set(k, t->shared, k->local, to_bits(e, dtype, mine));
-  k_barrier(k);
+  k_barrier_shared(k);
   for (int half = t->lanes / 2; half > 0; half /= 2) {
     k_if active = k_if_begin(k, k_lt(k, t->lane, k_index(k, half)));
     val a = shared_lane(e, t, dtype, k->local);
     val b = shared_lane(e, t, dtype, k_add(k, k->local, k_index(k, half * t->rows)));
     k_shared_set(k, t->shared, k->local, to_bits(e, dtype, emit_combined(e, kind, dtype, a, b)));
     k_if_end(k, &active);
-    k_barrier(k);
+    k_barrier_shared(k);
   }
   val all = shared_lane(e, t, dtype, t->row);
-  k_barrier(k);
+  k_barrier_shared(k);
   return all;
 }
 
 /* Each subgroup's part of a row, put together in order by every thread. */
-static val reduce_subgroups(emitter *e, const row_threads *t, reduce_kind kind, sn_dtype dtype,
-                            val mine, int width) {
+static val reduce_subgroups(emitter *e, row_threads *t, reduce_kind kind, sn_dtype dtype, val mine,
+                            int width) {
   kernel *k = e->k;
   int parts = t->lanes / width, shift = __builtin_ctz((unsigned)width);
-  val number = k_shr(k, k->local, shift), inside = k_and(k, k->local, k_index(k, width - 1));
+  val places = k_index(k, (int64_t)t->taken * (k->threads / width));
+  val number = k_add(k, k_shr(k, k->local, shift), places);
+  val inside = k_and(k, k->local, k_index(k, width - 1));
   k_if first = k_if_begin(k, k_eq(k, inside, k_index(k, 0)));
   k_shared_set(k, t->shared, number, to_bits(e, dtype, mine));
   k_if_end(k, &first);
-  k_barrier(k);
-  val from = k_mul(k, t->row, k_index(k, parts)), all = shared_lane(e, t, dtype, from);
+  k_barrier_shared(k);
+  val from = k_add(k, k_mul(k, t->row, k_index(k, parts)), places);
+  val all = shared_lane(e, t, dtype, from);
   for (int i = 1; i < parts; i++) {
     val next = shared_lane(e, t, dtype, k_add(k, from, k_index(k, i)));
     all = emit_combined(e, kind, dtype, all, next);
   }
-  k_barrier(k);
+  if (t->own)
+    t->taken++;
+  else
+    k_barrier_shared(k);
   return all;
+}
+
+static void make_shared(emitter *e, row_threads *t, int width) {
+  kernel *k = e->k;
+  int own = t->own * (k->threads / width);
+  if (!t->shared)
+    t->shared = k_shared(k, k->s.u32, t->columns || !own ? k->threads : own);
 }
 
 val emit_reduce_lanes(emitter *e, row_threads *t, reduce_kind kind, sn_dtype dtype, val mine) {
@@ -75,8 +88,8 @@ val emit_reduce_lanes(emitter *e, row_threads *t, reduce_kind kind, sn_dtype dty
   if (t->lanes == 1)
     return mine;
   int subgroup = e->env.target->subgroup, width = t->lanes < subgroup ? t->lanes : subgroup;
-  if (!t->shared && (t->columns || t->lanes > width))
-    t->shared = k_shared(k, k->s.u32, k->threads);
+  if (t->columns || t->lanes > width)
+    make_shared(e, t, width);
   if (t->columns)
     return reduce_columns(e, t, kind, dtype, mine);
   for (int mask = 1; mask < width; mask *= 2) {

@@ -3,27 +3,18 @@
  * A row is some lanes of one workgroup, so that all of it is one kernel. Where rows are few and long that leaves most of the device
  * idle; then the points of a row are cut into pieces, each phase is a kernel of its own, and what the pieces of a reduction came to
  * goes through scratch memory. */
-#include "device/vulkan/emit.h"
+#include "device/vulkan/emit_rows.h"
 
-typedef struct row {
-  const loop_part *part;
-  row_threads threads;
-  int pieces;          /* a power of two; 1: all of a row in one kernel */
-  val active;          /* bool: this thread's row is one */
-  val number;          /* of the row, index; the last one's where it is none */
-  val piece;           /* index */
-  val from, to;        /* points of the piece; none where the row is none */
-  val sum[REGION_MAX]; /* by instruction: a variable with this thread's part of a reduction */
-  int64_t scratch
-      [REGION_MAX]; /* by instruction: where the results of a reduction's pieces begin, by row and piece */
-} row;
-
-/* Whether the second instruction stores to memory that the first loads, once a row. */
-static bool is_overwritten(const emitter *e, const instr *load, const instr *store) {
+bool row_overwrites(const emitter *e, const instr *load, const instr *store) {
   const program_value *values = e->env.program->values;
-  return load->op == REGION_LOAD && load->row && store->op == REGION_STORE &&
+  return load->op == REGION_LOAD && store->op == REGION_STORE &&
          (load->at.value == store->at.value ||
           values[store->at.value].in_place_of == load->at.value);
+}
+
+/* The same of a load once a row. */
+static bool is_overwritten(const emitter *e, const instr *load, const instr *store) {
+  return load->row && row_overwrites(e, load, store);
 }
 
 /* Whether any of the row's loads is overwritten by this store, or this load by any of its stores. */
@@ -50,12 +41,18 @@ static void wait_for_loads(emitter *e, const row *r, int phase, bool of_row) {
 
 /* A thread without a row stands at the last one, and must not read what that one's threads overwrite. */
 static val emit_row_instr(emitter *e, const row *r, const instr *in) {
-  if (in->op != REGION_LOAD || r->threads.rows == 1 || !overwrites(e, r, in))
+  if (in->op != REGION_LOAD || !r->active || !overwrites(e, r, in))
     return emit_instr(e, in);
   val zero = emit_number(e, (sn_dtype)in->dtype, 0);
   k_if active = k_if_begin(e->k, r->active);
   val lane = emit_instr(e, in);
   return k_if_value(e->k, &active, lane, zero);
+}
+
+/* Whether this is the first lane of a row. */
+static val is_first(emitter *e, const row *r) {
+  val first = k_eq(e->k, r->threads.lane, k_index(e->k, 0));
+  return r->active ? k_and(e->k, first, r->active) : first;
 }
 
 /* Row instructions of a phase. All lanes compute them; stores and requirements happen once, in the kernel of their phase. */
@@ -80,26 +77,18 @@ static void emit_row_phase(emitter *e, const row *r, int phase, bool stores) {
       e->reg[i] = emit_row_instr(e, r, in);
       continue;
     }
-    val first = k_eq(k, r->threads.lane, k_index(k, 0));
+    val first = is_first(e, r);
     if (r->piece)
       first = k_and(k, first, k_eq(k, r->piece, k_index(k, 0)));
-    k_if one = k_if_begin(k, k_and(k, first, r->active));
+    k_if one = k_if_begin(k, first);
     e->reg[i] = emit_instr(e, in);
     k_if_end(k, &one);
   }
 }
 
-static bool reduces(const row *r, int i, int phase) {
+bool row_reduces(const row *r, int i, int phase) {
   const instr *in = &r->part->code.code[i];
   return in->op == REGION_REDUCE && in->phase == phase;
-}
-
-static void reduce_point(emitter *e, const row *r, int i) {
-  kernel *k = e->k;
-  const instr *in = &r->part->code.code[i];
-  val so_far = k_get(k, r->sum[i]);
-  k_set(k, r->sum[i],
-        emit_combined(e, (reduce_kind)in->code, (sn_dtype)in->dtype, so_far, e->reg[in->a]));
 }
 
 static bool has_points(const row *r, int phase) {
@@ -109,44 +98,11 @@ static bool has_points(const row *r, int phase) {
   return false;
 }
 
-/* The points of a phase that are this lane's. */
-static void emit_point_loop(emitter *e, const row *r, int phase) {
-  kernel *k = e->k;
-  const loop_part *p = r->part;
-  int n_inner = p->n_axes - p->n_outer;
-  k_loop points =
-      k_loop_begin(k, k_add(k, r->from, r->threads.lane), r->to, k_index(k, r->threads.lanes));
-  emit_coordinates(e, points.i, p->n_outer, n_inner, p->extent);
-  for (int i = 0; i < p->code.n; i++)
-    if (reduces(r, i, phase))
-      reduce_point(e, r, i);
-    else if (!p->code.code[i].row && p->code.code[i].phase == phase)
-      e->reg[i] = emit_instr(e, &p->code.code[i]);
-  k_loop_end(k, &points);
-  for (int d = 0; d < n_inner; d++) /* unknown to row instructions */
-    e->axis[p->n_outer + d] = 0;
-}
-
-/* What every lane, or every piece, has of a reduction made one. */
-static val reduce_all(emitter *e, row *r, const instr *in, val mine) {
-  return emit_reduce_lanes(e, &r->threads, (reduce_kind)in->code, (sn_dtype)in->dtype, mine);
-}
-
 static void emit_point_phase(emitter *e, row *r, int phase) {
-  kernel *k = e->k;
-  const region *code = &r->part->code;
   if (!has_points(r, phase))
     return;
-  for (int i = 0; i < code->n; i++)
-    if (reduces(r, i, phase)) {
-      const instr *in = &code->code[i];
-      r->sum[i] = k_var(k, emit_neutral(e, (reduce_kind)in->code, (sn_dtype)in->dtype));
-    }
   wait_for_loads(e, r, phase, false);
-  emit_point_loop(e, r, phase);
-  for (int i = 0; i < code->n; i++)
-    if (reduces(r, i, phase))
-      e->reg[i] = reduce_all(e, r, &code->code[i], k_get(k, r->sum[i]));
+  row_points(e, r, phase);
 }
 
 /* --- pieces --- */
@@ -163,10 +119,9 @@ static val kept_at(emitter *e, const row *r, val piece) {
 
 static void keep_pieces(emitter *e, const row *r, int phase) {
   kernel *k = e->k;
-  val first = k_eq(k, r->threads.lane, k_index(k, 0));
-  k_if one = k_if_begin(k, k_and(k, first, r->active));
+  k_if one = k_if_begin(k, is_first(e, r));
   for (int i = 0; i < r->part->code.n; i++)
-    if (reduces(r, i, phase)) {
+    if (row_reduces(r, i, phase)) {
       sn_dtype dtype = (sn_dtype)r->part->code.code[i].dtype;
       val lane = emit_cast(e, e->reg[i], dtype, kept_as(dtype));
       emit_store_lane(e, kept_as(dtype), k_scratch(k, r->scratch[i]), kept_at(e, r, r->piece),
@@ -186,7 +141,7 @@ static void take_pieces(emitter *e, row *r, int i) {
   kept = emit_cast(e, kept, kept_as(dtype), dtype);
   k_set(k, sum, emit_combined(e, (reduce_kind)in->code, dtype, k_get(k, sum), kept));
   k_loop_end(k, &l);
-  e->reg[i] = reduce_all(e, r, in, k_get(k, sum));
+  e->reg[i] = emit_reduce_lanes(e, &r->threads, (reduce_kind)in->code, dtype, k_get(k, sum));
 }
 
 /* --- kernels --- */
@@ -196,7 +151,9 @@ static void place_row(emitter *e, row *r, bool columns, int lanes, bool in_piece
   kernel *k = e->k;
   const loop_part *p = r->part;
   r->threads = emit_row_threads(e, lanes, columns);
-  val n = k_sizes(k, p->n_outer, p->extent), group = k->group;
+  for (int i = 0; i < p->code.n; i++)
+    r->threads.own += p->code.code[i].op == REGION_REDUCE;
+  val group = k->group;
   val points = k_sizes(k, p->n_axes - p->n_outer, p->extent + p->n_outer), zero = k_index(k, 0);
   r->piece = 0;
   r->from = zero;
@@ -205,14 +162,21 @@ static void place_row(emitter *e, row *r, bool columns, int lanes, bool in_piece
     r->piece = k_and(k, group, k_index(k, r->pieces - 1));
     group = k_shr(k, group, shift);
     val each = k_shr(k, k_add(k, points, k_index(k, r->pieces - 1)), shift);
+    each = k_shl(k, k_shr(k, k_add(k, each, k_index(k, 3)), 2), 2); /* in fours */
     r->from = k_mul(k, r->piece, each);
     points = k_min(k, k_add(k, r->from, each), points);
   }
-  val number = k_mul(k, group, k_index(k, r->threads.rows));
-  number = k_add(k, number, r->threads.row);
-  r->active = k_lt(k, number, n);
-  r->to = k_select(k, r->active, points, zero);
-  r->number = k_min(k, number, k_sub(k, n, k_index(k, 1)));
+  r->active = 0;
+  r->to = points;
+  r->number = group;
+  if (r->threads.rows > 1) {
+    val n = k_sizes(k, p->n_outer, p->extent);
+    val number = k_mul(k, group, k_index(k, r->threads.rows));
+    number = k_add(k, number, r->threads.row);
+    r->active = k_lt(k, number, n);
+    r->to = k_select(k, r->active, points, zero);
+    r->number = k_min(k, number, k_sub(k, n, k_index(k, 1)));
+  }
   memset(e->axis, 0, sizeof e->axis);
   emit_coordinates(e, r->number, 0, p->n_outer, p->extent);
   e->code = p->code.code;
@@ -224,6 +188,8 @@ static sn_status emit_whole_rows(emitter *e, row *r, int threads, int lanes, boo
   if (!k)
     return SN_ERR_NO_MEMORY;
   place_row(e, r, columns, lanes, false);
+  if (r->shape.kept)
+    row_keep(e, r);
   for (int phase = 0; phase <= p->n_phases; phase++) {
     emit_row_phase(e, r, phase, true);
     if (phase < p->n_phases)
@@ -231,6 +197,19 @@ static sn_status emit_whole_rows(emitter *e, row *r, int threads, int lanes, boo
   }
   kernel_grid(k, 1, &(amount){p->n_outer, r->threads.rows, p->extent});
   return emit_launch(e, false);
+}
+
+void row_compute(emitter *e, row *r, val number) {
+  const loop_part *p = r->part;
+  r->number = number;
+  memset(e->axis, 0, sizeof e->axis);
+  emit_coordinates(e, number, 0, p->n_outer, p->extent);
+  e->code = p->code.code;
+  row_keep(e, r);
+  for (int phase = 0; phase < p->n_phases; phase++) {
+    emit_row_phase(e, r, phase, false);
+    row_points(e, r, phase);
+  }
 }
 
 /* The kernel of one phase; behind the last, that of the row instructions that are left. */
@@ -245,7 +224,7 @@ static sn_status emit_phase(emitter *e, row *r, int phase, int threads, int lane
   for (int before = 0; before < phase; before++) {
     emit_row_phase(e, r, before, false);
     for (int i = 0; i < p->code.n; i++)
-      if (reduces(r, i, before))
+      if (row_reduces(r, i, before))
         take_pieces(e, r, i);
   }
   emit_row_phase(e, r, phase, true);
@@ -295,12 +274,25 @@ static bool by_columns(const loop_part *p) {
 }
 
 /* About four points a lane; more lanes where there are too few rows to keep the device busy. */
-static int lanes_of(const emitter *e, int64_t rows, int64_t points, int threads, bool columns) {
+static int lanes_of(const emitter *e, const loop_part *p, int64_t rows, int64_t points, int threads,
+                    bool columns) {
   bool few = rows < (int64_t)e->env.target->units * 64;
   int most = columns && rows > 32 ? threads / 32 : threads, lanes = 1;
-  while (lanes < most && lanes * (few ? 1 : 4) < points)
+  if (!few && !columns && points <= EMIT_UNROLL) /* windows: neighbours are other rows' */
+    return 1;
+  int each = few && (columns || points < 128 || !row_has_fours(e, p)) ? 1 : 4;
+  while (lanes < most && (int64_t)lanes * each < points)
     lanes *= 2;
   return lanes;
+}
+
+/* Long rows have more threads, where there are not enough rows for all that the device can have. */
+static int threads_of(const emitter *e, int64_t rows, int64_t points, bool columns) {
+  const gpu_target *target = e->env.target;
+  int threads = emit_threads(e);
+  bool more = !columns && threads == 256 && target->max_threads >= 1024 && points >= 8192 &&
+              rows < (int64_t)target->units * 4;
+  return more ? 1024 : threads;
 }
 
 /* Later kernels compute row registers again, so nothing that a row loads may be overwritten in between. */
@@ -311,7 +303,7 @@ static bool may_repeat(const emitter *e, const row *r) {
   return true;
 }
 
-/* So many that every unit has two workgroups, where there is enough to do for another two launches or more to pay. */
+/* So many that every unit has a workgroup or more, where there is enough to do for another two launches or more to pay. */
 static int pieces_of(const emitter *e, const row *r, int64_t rows, int64_t points, int threads,
                      int lanes) {
   int64_t groups = (rows * lanes + threads - 1) / threads, units = e->env.target->units;
@@ -319,22 +311,24 @@ static int pieces_of(const emitter *e, const row *r, int64_t rows, int64_t point
   if (rows < 1 || groups * 2 > units || points < 64 * 1024 / rows || points < 16 * lanes ||
       !may_repeat(e, r))
     return 1;
-  while (pieces < 256 && groups * pieces < units * 2 && points > (int64_t)pieces * lanes * 8)
-    pieces *= 2;
+  while (pieces < 256 && groups * pieces < units && points > (int64_t)pieces * lanes * 8)
+    pieces *= 4; /* not a shader for every number */
   return pieces;
 }
 
 sn_status emit_rows(emitter *e, const loop_part *p) {
-  int threads = emit_threads(e);
   bool columns = p->n_outer > 0 && by_columns(p);
   int64_t rows = sizes_most(&e->env, p->n_outer, p->extent);
   int64_t points = sizes_most(&e->env, p->n_axes - p->n_outer, p->extent + p->n_outer);
-  int lanes = lanes_of(e, rows, points, threads, columns);
+  int threads = threads_of(e, rows, points, columns);
+  int lanes = lanes_of(e, p, rows, points, threads, columns);
   row *r = mem_alloc(e->env.ctx, sizeof *r);
   if (!r)
     return SN_ERR_NO_MEMORY;
   r->part = p;
   r->pieces = pieces_of(e, r, rows, points, threads, lanes);
+  r->shape = row_shape_of(e, p, lanes, columns);
+  r->shape.kept = r->shape.kept && r->pieces == 1;
   sn_status status = r->pieces > 1 ? emit_in_pieces(e, r, threads, lanes, columns)
                                    : emit_whole_rows(e, r, threads, lanes, columns);
   mem_free(e->env.ctx, r, sizeof *r);

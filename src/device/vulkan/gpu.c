@@ -75,6 +75,12 @@ static sn_status lacks(const opening *o, const char *feature) {
                    o->properties.core.name, feature);
 }
 
+/* In compute shaders; all kernels may use them. */
+static bool has_subgroup_operations(const opening *o) {
+  enum { ARITHMETIC = 0x4, SHUFFLE = 0x10, ALL = ARITHMETIC | SHUFFLE };
+  return (o->p11.subgroup_operations & ALL) == ALL && o->p11.subgroup_stages & VK_STAGE_COMPUTE;
+}
+
 /* What is there becomes what is asked for, less what is of no use here. */
 static sn_status find_features(opening *o) {
   vk_features2 all = {.type = VK_FEATURES_2};
@@ -99,7 +105,8 @@ static sn_status find_features(opening *o) {
                 {o->f11.on[VK_11_STORAGE16], "16-bit storage (storageBuffer16BitAccess)"},
                 {o->f12.on[VK_12_STORAGE8], "8-bit storage (storageBuffer8BitAccess)"},
                 {o->f12.on[VK_12_BUFFER_ADDRESS], "buffer addresses (bufferDeviceAddress)"},
-                {o->f12.on[VK_12_TIMELINE], "timeline semaphores (timelineSemaphore)"}};
+                {o->f12.on[VK_12_TIMELINE], "timeline semaphores (timelineSemaphore)"},
+                {has_subgroup_operations(o), "arithmetic and shuffles within subgroups"}};
   for (size_t i = 0; i < COUNT_OF(needed); i++)
     if (!needed[i].there || gpu_fault("feature"))
       return lacks(o, needed[i].name);
@@ -271,6 +278,7 @@ static sn_status create_device(opening *o) {
 sn_status gpu_open(sn_ctx *ctx, gpu *g) {
   opening o = {.ctx = ctx, .info = g->info, .g = g};
   pthread_mutex_init(&g->submit, NULL);
+  pthread_mutex_init(&g->proof, NULL);
   pthread_mutex_init(&g->chunks_lock, NULL);
   g->physical = o.info->physical;
   if (o.info->api < VK_API_1_2)
@@ -297,5 +305,6 @@ void gpu_close(gpu *g) {
     g->vk.DestroyDevice(g->device, NULL);
   }
   pthread_mutex_destroy(&g->submit);
+  pthread_mutex_destroy(&g->proof);
   pthread_mutex_destroy(&g->chunks_lock);
 }

@@ -49,8 +49,8 @@ typedef enum memory_kind {
 typedef struct gpu_block {
   vk_handle buffer, memory;
   uint64_t address;
-  char *data; /* NULL: not mapped */
-  int64_t bytes;
+  char *data;          /* NULL: not mapped */
+  int64_t bytes, held; /* that were asked for; that the driver took for it */
   memory_kind kind;
 } gpu_block;
 
@@ -73,11 +73,13 @@ typedef struct gpu {
   uint32_t family;
   uint8_t driver_uuid[16], device_uuid[16];
   gpu_target target;
+  pthread_mutex_t proof;     /* held while matrices are tested */
+  _Atomic uint32_t matrices; /* what is known of them; see gpu_matrix_proof */
   gpu_limits limits;
   uint32_t memory_type[MEMORY_KINDS], memory_flags[MEMORY_KINDS], memory_heap[MEMORY_KINDS];
   uint64_t heap_bytes[16];
   bool has_budget;
-  _Atomic int64_t used;   /* bytes of MEMORY_DEVICE */
+  _Atomic int64_t used;   /* bytes of the heap of MEMORY_DEVICE */
   pthread_mutex_t submit; /* the queue */
   pthread_mutex_t chunks_lock;
   struct mirror_chunk *chunks; /* of mirror.c */
@@ -99,6 +101,9 @@ sn_status gpu_submit(gpu *g, sn_ctx *ctx, int n, const vk_handle *commands, vk_h
 /* Until the semaphore has that value: looks for a while, then sleeps. A GPU that takes longer than the limit is given up. */
 sn_status gpu_wait(gpu *g, sn_ctx *ctx, vk_handle semaphore, uint64_t value) SN_MUST_USE;
 
+/* Seconds that this thread has spent in it so far. */
+double gpu_waited(void);
+
 /* A timeline at 0. */
 sn_status gpu_semaphore(gpu *g, sn_ctx *ctx, vk_handle *out) SN_MUST_USE;
 
@@ -107,6 +112,10 @@ sn_status gpu_semaphore(gpu *g, sn_ctx *ctx, vk_handle *out) SN_MUST_USE;
 sn_status gpu_block_create(gpu *g, sn_ctx *ctx, memory_kind kind, const char *what, int64_t bytes,
                            gpu_block *out) SN_MUST_USE;
 void gpu_block_destroy(gpu *g, gpu_block *b);
+/* Whether memory of this kind is the GPU's own. */
+static inline bool gpu_is_own(const gpu *g, memory_kind kind) {
+  return g->memory_heap[kind] == g->memory_heap[MEMORY_DEVICE];
+}
 /* Bytes that can still be had of the GPU's memory. */
 int64_t gpu_available(gpu *g);
 /* Copies between the host and a block, by the window or by staging memory; done on return. Called while no run uses the
@@ -131,6 +140,12 @@ sn_status gpu_pipelines_get(gpu *g, sn_ctx *ctx, int n, const shader *const *sha
                             gpu_pipeline **out) SN_MUST_USE;
 void gpu_pipelines_put(gpu *g, int n, gpu_pipeline *const *pipelines);
 vk_handle gpu_pipeline_handle(const gpu_pipeline *p);
+
+/* --- cooperative matrices: whether products of f16, of bf16 are right, as a test has found. One word for all, which is kept with what
+ * was compiled; 0: nothing is known --- */
+typedef enum matrix_proof { MATRIX_UNTESTED, MATRIX_RIGHT, MATRIX_WRONG } matrix_proof;
+matrix_proof gpu_matrix_proof(const gpu *g, sn_dtype half);
+void gpu_matrix_note(gpu *g, sn_dtype half, matrix_proof proof);
 
 /* --- what the validation layer (SINEW_VULKAN_VALIDATE=1) has found wrong so far, and the first of it. Once there is something,
  * waiting for a GPU fails with it --- */

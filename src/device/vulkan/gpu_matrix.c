@@ -1,4 +1,5 @@
-/* Cooperative matrices of a GPU: of those that it lists, the shape in which products of f16 or bf16 are summed up in f32. */
+/* Cooperative matrices of a GPU: of those that it lists, the shape in which products of f16 or bf16 are summed up in f32; and what is
+ * known of their products. */
 #include "device/vulkan/gpu.h"
 
 #include <stdlib.h>
@@ -42,4 +43,31 @@ void gpu_find_matrices(gpu *g, bool f16, bool bf16) {
   if (list && get(g->physical, &n, list) >= 0)
     choose(&g->target, list, n, bf16);
   free(list);
+}
+
+/* --- proofs --- */
+
+/* A word says which matrices it is about, by which test, and what came of it: two bits for f16 and two for bf16. */
+enum { TRIAL_VERSION = 2 };
+
+static uint32_t key_of(const gpu *g) {
+  const int *size = g->target.matrix;
+  return ((uint32_t)size[0] << 24 | (uint32_t)size[1] << 16 | (uint32_t)size[2] << 8) +
+         (TRIAL_VERSION << 4);
+}
+
+static int shift_of(sn_dtype half) { return half == SN_BF16 ? 2 : 0; }
+
+matrix_proof gpu_matrix_proof(const gpu *g, sn_dtype half) {
+  uint32_t word = atomic_load(&g->matrices);
+  bool fits = (word & ~UINT32_C(15)) == key_of(g);
+  return fits ? (matrix_proof)(word >> shift_of(half) & 3) : MATRIX_UNTESTED;
+}
+
+/* Called by one thread at a time. */
+void gpu_matrix_note(gpu *g, sn_dtype half, matrix_proof proof) {
+  uint32_t word = atomic_load(&g->matrices), key = key_of(g);
+  uint32_t found = (word & ~UINT32_C(15)) == key ? word & 15 : 0;
+  found &= ~(UINT32_C(3) << shift_of(half));
+  atomic_store(&g->matrices, key | found | (uint32_t)proof << shift_of(half));
 }

@@ -55,7 +55,8 @@ static val find_part(kernel *k, val group, val *out_first) {
   spirv *s = &k->s;
   val zero = k_u32(k, 0), low = zero, high = block_word(k, zero, 1);
   *out_first = zero;
-  for (int n = 1; n < LAUNCH_PARTS; n *= 2) {
+  int most = k->parts <= 4 ? 4 : k->parts <= 32 ? 32 : LAUNCH_PARTS; /* not a shader for each */
+  for (int n = 1; n < most; n *= 2) {
     val middle = k_shr(k, k_add(k, low, high), 1);
     val word = k_add(k, middle, k_u32(k, BLOCK_HEADER)), odd = k_and(k, word, k_u32(k, 1));
     val at = k_shr(k, word, 1), component = k_shl(k, odd, 1);
@@ -106,13 +107,14 @@ static void open_main(kernel *k) {
   k->guard = k_if_begin(k, inside);
 }
 
-kernel *kernel_open(emit_env *env, int threads, bool merged) {
+kernel *kernel_open(emit_env *env, int threads, int parts) {
   kernel *k = mem_alloc(env->ctx, sizeof *k);
   if (!k)
     return NULL;
   k->env = env;
   k->threads = threads;
-  k->merged = merged;
+  k->parts = parts;
+  k->merged = parts > 1;
   spirv_start(&k->s, env->ctx);
   k->index = env->wide ? k->s.i64 : k->s.i32;
   open_block(k);

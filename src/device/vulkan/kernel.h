@@ -1,7 +1,7 @@
 /* Kernels as code: typed values, variables, loops, conditions, memory, shared arrays, barriers, slots of the parameter block, on
  * top of spirv.h. One kernel serves one part of a step.
  *
- *   kernel *k = kernel_open(env, THREADS, merged);
+ *   kernel *k = kernel_open(env, THREADS, parts);
  *   val n = k_size(k, part->extent[0]), i = k_add(k, k_mul(k, k->group, k_index(k, THREADS)), k->local);
  *   k_if inside = k_if_begin(k, k_lt(k, i, n));
  *   val x = k_load(k, k->s.f32, k_address(k, value), i);
@@ -28,6 +28,7 @@
 #include <sinew/session.h>
 
 typedef spirv_id val;
+struct emitter;
 
 /* Where kernels are made. Everything that they leave behind (words, slots, grids) is memory of `memory`. */
 typedef struct emit_env {
@@ -37,6 +38,9 @@ typedef struct emit_env {
   const gpu_target *target;
   bool wide; /* 64-bit indices */
   sn_precision precision;
+  /* Makes the kernels of a part in place of its archetype; NULL: the archetype does. `hand` is for it alone. */
+  sn_status (*by_hand)(struct emitter *e, const part *p);
+  const void *hand;
   int64_t scratch;      /* bytes that the step's kernels have taken so far */
   struct shader_table { /* shaders made so far, each once */
     const shader **at;
@@ -53,6 +57,7 @@ typedef struct kernel {
   val group;      /* this workgroup's number within the part, index */
   val local;      /* this thread's number in the workgroup, index */
   int threads;
+  int parts; /* of the step: no launch of it has more */
   bool merged;
   bool subgroups; /* operations of subgroups are used: their size must be the target's */
   int n_slots;
@@ -81,8 +86,8 @@ typedef struct kernel_made {
   launch_part part;
 } kernel_made;
 
-/* NULL without memory. `merged`: the step has several parts, and launches of equal shaders become one. */
-kernel *kernel_open(emit_env *env, int threads, bool merged);
+/* NULL without memory. `parts`: of the step; where there are several, launches of equal shaders become one. */
+kernel *kernel_open(emit_env *env, int threads, int parts);
 /* Workgroups: the product of these amounts (at most LAUNCH_GRID). Copied. */
 void kernel_grid(kernel *k, int n, const amount *of);
 /* Ends main, makes or finds the shader; destroys the kernel in any case. */
@@ -174,6 +179,8 @@ val k_shared_get(kernel *k, val array, val i);
 void k_shared_set(kernel *k, val array, val i, val x);
 /* All threads of the workgroup: shared memory and memory written before it can be read behind it. */
 void k_barrier(kernel *k);
+/* The same of shared memory alone. */
+void k_barrier_shared(kernel *k);
 /* Element i (index) of type `type` behind an address (u64). Types: f32, i32, u32, u16, u8, vectors of two or four f32 or u32,
  * whose address must be a multiple of their size. */
 val k_load(kernel *k, spirv_id type, val address, val i);

@@ -72,14 +72,8 @@ val k_var(kernel *k, val initial) {
   return v;
 }
 
-/* What a pointer of a known storage points to: found among the types. */
-static spirv_id pointee(kernel *k, val pointer) {
-  const spirv_words *w = &k->s.section[SPV_GLOBALS];
-  spirv_id type = spirv_type_of(&k->s, pointer);
-  for (size_t i = 0; i < w->n && !k->s.failed; i += w->at[i] >> 16)
-    if ((w->at[i] & 0xffff) == SPV_TypePointer && w->at[i + 1] == type)
-      return w->at[i + 3];
-  return 0;
+static spirv_id pointee(const kernel *k, val pointer) {
+  return spirv_held(&k->s, spirv_type_of(&k->s, pointer));
 }
 
 val k_get(kernel *k, val variable) {
@@ -89,17 +83,12 @@ val k_get(kernel *k, val variable) {
 
 void k_set(kernel *k, val variable, val x) { spirv_do(&k->s, SPV_Store, SPV_ARGS(variable, x)); }
 
-static int bytes_of(kernel *k, spirv_id type) {
+static int bytes_of(const kernel *k, spirv_id type) {
   const spirv *s = &k->s;
-  const spirv_words *w = &s->section[SPV_GLOBALS];
-  if (type == s->u64 || type == s->i64)
-    return 8;
-  if (type == s->u16 || type == s->u8)
-    return type == s->u16 ? 2 : 1;
-  for (size_t i = 0; i < w->n && !k->s.failed; i += w->at[i] >> 16)
-    if ((w->at[i] & 0xffff) == SPV_TypeVector && w->at[i + 1] == type)
-      return (int)w->at[i + 3] * bytes_of(k, w->at[i + 2]);
-  return 4;
+  int n = spirv_components(s, type);
+  if (n > 1)
+    return n * bytes_of(k, spirv_held(s, type));
+  return type == s->u64 || type == s->i64 ? 8 : type == s->u16 ? 2 : type == s->u8 ? 1 : 4;
 }
 
 val k_shared(kernel *k, spirv_id type, int n) {
@@ -118,12 +107,7 @@ val k_shared(kernel *k, spirv_id type, int n) {
 /* The pointer to an element, and its type. */
 static val shared_at(kernel *k, val array, val i, spirv_id *out_type) {
   spirv *s = &k->s;
-  const spirv_words *w = &s->section[SPV_GLOBALS];
-  spirv_id type = pointee(k, array);
-  *out_type = 0;
-  for (size_t j = 0; j < w->n; j += w->at[j] >> 16)
-    if ((w->at[j] & 0xffff) == SPV_TypeArray && w->at[j + 1] == type)
-      *out_type = w->at[j + 2];
+  *out_type = spirv_held(s, pointee(k, array));
   return spirv_op(s, SPV_AccessChain, spirv_pointer(s, SPV_Workgroup, *out_type),
                   SPV_ARGS(array, i));
 }
@@ -140,11 +124,16 @@ void k_shared_set(kernel *k, val array, val i, val x) {
   spirv_do(&k->s, SPV_Store, SPV_ARGS(at, x));
 }
 
-void k_barrier(kernel *k) {
-  /* acquire and release, of memory of the workgroup and of buffers */
-  val workgroup = k_u32(k, 2), order = k_u32(k, 0x8 | 0x100 | 0x40);
+static void barrier(kernel *k, uint32_t memory) {
+  enum { ACQUIRE_RELEASE = 8 };
+  val workgroup = k_u32(k, 2), order = k_u32(k, ACQUIRE_RELEASE | memory);
   spirv_do(&k->s, SPV_ControlBarrier, SPV_ARGS(workgroup, workgroup, order));
 }
+
+enum { MEMORY_OF_BUFFERS = 0x40, MEMORY_OF_WORKGROUP = 0x100 };
+
+void k_barrier(kernel *k) { barrier(k, MEMORY_OF_BUFFERS | MEMORY_OF_WORKGROUP); }
+void k_barrier_shared(kernel *k) { barrier(k, MEMORY_OF_WORKGROUP); }
 
 /* --- memory --- */
 

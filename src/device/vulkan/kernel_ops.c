@@ -172,11 +172,7 @@ val k_vector(kernel *k, int n, const val *components) {
 }
 
 spirv_id k_component_type(kernel *k, spirv_id vector) {
-  const spirv_words *w = &k->s.section[SPV_GLOBALS];
-  for (size_t i = 0; i < w->n && !k->s.failed; i += w->at[i] >> 16)
-    if ((w->at[i] & 0xffff) == SPV_TypeVector && w->at[i + 1] == vector)
-      return w->at[i + 2];
-  return vector;
+  return spirv_components(&k->s, vector) > 1 ? spirv_held(&k->s, vector) : vector;
 }
 
 /* --- subgroups --- */

@@ -37,6 +37,10 @@ static sn_status bind(gpu *g, sn_ctx *ctx, memory_kind kind, gpu_block *b) {
     b->memory = 0;
     return gpu_fail(g, ctx, result, "taking memory");
   }
+  b->kind = kind;
+  b->held = (int64_t)needs.size;
+  if (gpu_is_own(g, kind))
+    atomic_fetch_add(&g->used, b->held);
   result = VK_CALL(g, BindBufferMemory, g->device, b->buffer, b->memory, 0);
   void *data = NULL;
   if (result == 0 && g->memory_flags[kind] & VK_MEMORY_VISIBLE)
@@ -80,9 +84,6 @@ sn_status gpu_block_create(gpu *g, sn_ctx *ctx, memory_kind kind, const char *wh
     return diag_within(ctx, status, "%s, %lld bytes", what, (long long)bytes);
   }
   out->bytes = bytes;
-  out->kind = kind;
-  if (kind == MEMORY_DEVICE)
-    atomic_fetch_add(&g->used, bytes);
   return SN_OK;
 }
 
@@ -91,8 +92,8 @@ void gpu_block_destroy(gpu *g, gpu_block *b) {
     g->vk.DestroyBuffer(g->device, b->buffer, NULL);
   if (b->memory)
     g->vk.FreeMemory(g->device, b->memory, NULL);
-  if (b->kind == MEMORY_DEVICE)
-    atomic_fetch_sub(&g->used, b->bytes);
+  if (b->held && gpu_is_own(g, b->kind))
+    atomic_fetch_sub(&g->used, b->held);
   *b = (gpu_block){0};
 }
 

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-enum { CHUNK_LEAST = 1 << 20, CHUNK_MOST = 64 << 20 };
+enum { CHUNK_LEAST = 1 << 20, CHUNK_MOST = 64 << 20, CHUNK_SHARE = 32 };
 
 typedef struct mirror_chunk {
   gpu_block block;
@@ -21,7 +21,7 @@ static sn_status no_memory(sn_ctx *ctx, size_t size) {
   return diag_fail(ctx, SN_ERR_NO_MEMORY, "out of memory: asked for %zu bytes", size);
 }
 
-/* One with so much left, or a new one: as large as all there are, so that few mirrors waste little. */
+/* One with so much left, or a new one: a small part of all there are, so that what stays empty in the end is little of it. */
 static sn_status find_chunk(gpu *g, sn_ctx *ctx, int64_t bytes, mirror_chunk **out) {
   int64_t all = 0;
   for (mirror_chunk *c = g->chunks; c; c = c->next) {
@@ -34,7 +34,7 @@ static sn_status find_chunk(gpu *g, sn_ctx *ctx, int64_t bytes, mirror_chunk **o
   mirror_chunk *c = calloc(1, sizeof *c);
   if (!c)
     return no_memory(ctx, sizeof *c);
-  int64_t size = max_i64(CHUNK_LEAST, min_i64(all, CHUNK_MOST));
+  int64_t size = max_i64(CHUNK_LEAST, min_i64(all / CHUNK_SHARE, CHUNK_MOST));
   sn_status status = gpu_block_create(g, ctx, MEMORY_DEVICE, "a state on the GPU",
                                       max_i64(size, bytes), &c->block);
   if (status != SN_OK) {

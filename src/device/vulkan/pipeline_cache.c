@@ -1,5 +1,5 @@
-/* What a driver has compiled, kept from process to process: a file for each GPU in the folder that SINEW_CACHE names, or in
- * ~/.cache/sinew; no file when SINEW_CACHE is "off".
+/* What a driver has compiled and whether its matrices are right, kept from process to process: a file for each GPU in the folder that
+ * SINEW_CACHE names, or in ~/.cache/sinew; no file when SINEW_CACHE is "off".
  *
  * The file is a header and the driver's own bytes. A driver is trusted with bytes that it wrote itself and with no others, so
  * the header says which driver that was, and a checksum that they are whole. Files that do not fit are as good as none. */
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-enum { CACHE_MOST = 256 << 20, CACHE_VERSION = 1, PATH = 1024 };
+enum { CACHE_MOST = 256 << 20, CACHE_VERSION = 2, PATH = 1024 };
 static const char MAGIC[8] = "SINEWVK";
 
 typedef struct cache_header {
@@ -18,6 +18,7 @@ typedef struct cache_header {
   uint32_t version, header_bytes;
   uint8_t driver[16], device[16];
   uint64_t bytes, checksum;
+  uint32_t matrices, zero; /* gpu.matrices */
 } cache_header;
 
 /* Where it lies; false: nowhere. `make` makes the folder. */
@@ -43,22 +44,22 @@ static bool cache_path(const gpu *g, char path[PATH], bool make) {
   return true;
 }
 
-static cache_header header_of(const gpu *g, const void *bytes, size_t n) {
-  cache_header h = {.version = CACHE_VERSION,
-                    .header_bytes = sizeof h,
-                    .bytes = n,
-                    .checksum = hash_bytes(HASH_SEED, bytes, n)};
+static cache_header header_of(const gpu *g, uint32_t matrices, const void *bytes, size_t n) {
+  cache_header h = {
+      .version = CACHE_VERSION, .header_bytes = sizeof h, .bytes = n, .matrices = matrices};
+  h.checksum = hash_bytes(hash_bytes(HASH_SEED, &matrices, sizeof matrices), bytes, n);
   memcpy(h.magic, MAGIC, sizeof h.magic);
   memcpy(h.driver, g->driver_uuid, sizeof h.driver);
   memcpy(h.device, g->device_uuid, sizeof h.device);
   return h;
 }
 
-static bool is_good(const gpu *g, const char *file, size_t size) {
-  if (size <= sizeof(cache_header))
+static bool is_good(const gpu *g, const char *file, size_t size, cache_header *out) {
+  if (size <= sizeof *out)
     return false;
-  cache_header want = header_of(g, file + sizeof want, size - sizeof want);
-  return memcmp(file, &want, sizeof want) == 0;
+  memcpy(out, file, sizeof *out);
+  cache_header want = header_of(g, out->matrices, file + sizeof want, size - sizeof want);
+  return memcmp(out, &want, sizeof want) == 0;
 }
 
 static int create(gpu *g, const void *bytes, size_t n) {
@@ -75,8 +76,12 @@ sn_status pipeline_cache_load(gpu *g, sn_ctx *ctx) {
   sn_ctx *own; /* so that a missing file leaves no message behind */
   if (cache_path(g, path, false) && sn_ctx_create(NULL, &own) == SN_OK) {
     sn_status status = file_read_all(own, path, CACHE_MOST, &file, &size);
-    if (status == SN_OK && is_good(g, file, size))
-      (void)create(g, (char *)file + sizeof(cache_header), size - sizeof(cache_header));
+    cache_header h;
+    bool good = status == SN_OK && is_good(g, file, size, &h);
+    if (good) {
+      atomic_store(&g->matrices, h.matrices);
+      (void)create(g, (char *)file + sizeof h, size - sizeof h);
+    }
     mem_free(own, file, size);
     sn_ctx_destroy(own);
   }
@@ -105,7 +110,7 @@ void pipeline_cache_save(gpu *g) {
   void *bytes = malloc(n);
   if (bytes && g->vk.GetPipelineCacheData(g->device, g->pipelines->cache, &n, bytes) == 0 &&
       sn_ctx_create(NULL, &ctx) == SN_OK) {
-    cache_header h = header_of(g, bytes, n);
+    cache_header h = header_of(g, atomic_load(&g->matrices), bytes, n);
     (void)!write(ctx, path, &h, bytes);
     sn_ctx_destroy(ctx);
   }

@@ -252,6 +252,13 @@ sn_status vk_plan_place(device_plan *dp) {
   return find_addresses(dp);
 }
 
+int64_t plan_bytes(const device_plan *dp) {
+  const gpu *g = dp->gpu;
+  int64_t shared = blocks_bytes(&dp->shared) + dp->params.block.bytes;
+  return blocks_bytes(&dp->device) + (gpu_is_own(g, MEMORY_SHARED) ? shared : 0) +
+         (gpu_is_own(g, MEMORY_HOST) ? blocks_bytes(&dp->host) : 0);
+}
+
 void plan_unplace(device_plan *dp) {
   destroy_blocks(dp, &dp->device);
   destroy_blocks(dp, &dp->shared);

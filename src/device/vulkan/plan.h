@@ -39,6 +39,7 @@ typedef struct arena_pieces {
 
 typedef struct lowered_launch {
   const launch *of;
+  int counted; /* of plan_params: where the counts of its parts begin, where it varies */
   vk_handle pipeline;
   uint32_t block;  /* byte in blocks.block where its parameters begin */
   uint32_t counts; /* byte of its numbers of workgroups */
@@ -65,6 +66,10 @@ typedef struct number_use {
 typedef struct address_use {
   uint32_t word, value;
 } address_use;
+/* How many workgroups a part of a launch has that varies: a product of numbers, if another is in its range. */
+typedef struct part_count {
+  int n, factor[LAUNCH_GRID], when;
+} part_count;
 
 typedef struct plan_params {
   gpu_block block;
@@ -76,7 +81,8 @@ typedef struct plan_params {
   block_number *numbers;
   number_use *uses;
   address_use *addresses; /* of values whose address can change */
-  int n_numbers, n_uses, n_addresses;
+  part_count *counts;
+  int n_numbers, n_uses, n_addresses, n_counts;
   int64_t *sizes; /* that it was filled for */
   int n_sizes;
   bool filled;
@@ -97,7 +103,8 @@ struct device_plan {
   sn_ctx *ctx;
   const program *program;
   gpu *gpu;
-  bool resident; /* states are memory of stores, outputs stay here until they are read */
+  gpu_target target; /* the GPU's, without what it failed at */
+  bool resident;     /* states are memory of stores, outputs stay here until they are read */
   sn_precision precision;
   arena memory; /* what emitters left, and tables */
   lowered_step *steps;
@@ -128,6 +135,8 @@ struct device_plan {
 /* place.c */
 sn_status vk_plan_place(device_plan *dp) SN_MUST_USE;
 void plan_unplace(device_plan *dp);
+/* Of the GPU's memory, states of stores aside. */
+int64_t plan_bytes(const device_plan *dp);
 static inline uint64_t room_address(const plan_room *r) {
   return r->block ? r->block->address + (uint64_t)r->at : 0;
 }

@@ -103,7 +103,11 @@ static bool looked(gpu *g, vk_handle semaphore, uint64_t value) {
   return false;
 }
 
-sn_status gpu_wait(gpu *g, sn_ctx *ctx, vk_handle semaphore, uint64_t value) {
+static _Thread_local double waited_s;
+
+double gpu_waited(void) { return waited_s; }
+
+static sn_status wait(gpu *g, sn_ctx *ctx, vk_handle semaphore, uint64_t value) {
   vk_wait_info info = {
       .type = VK_SEMAPHORE_WAIT_INFO, .n = 1, .semaphores = &semaphore, .values = &value};
   if (gpu_fault("WaitSemaphores"))
@@ -120,4 +124,11 @@ sn_status gpu_wait(gpu *g, sn_ctx *ctx, vk_handle semaphore, uint64_t value) {
     if (seconds() > end)
       return gpu_fail(g, ctx, VK_TIMEOUT, "waiting for the GPU");
   }
+}
+
+sn_status gpu_wait(gpu *g, sn_ctx *ctx, vk_handle semaphore, uint64_t value) {
+  double begin = seconds();
+  sn_status status = wait(g, ctx, semaphore, value);
+  waited_s += seconds() - begin;
+  return status;
 }

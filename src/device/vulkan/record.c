@@ -79,6 +79,7 @@ typedef struct recording {
   device_plan *dp;
   vk_handle to;
   vk_handle bound; /* the pipeline */
+  bool waits;      /* what comes next must wait for what came before */
 } recording;
 
 static void barrier(const recording *r, uint32_t from_stage, uint32_t from, uint32_t to_stage,
@@ -96,6 +97,9 @@ static void record_launch(recording *r, const lowered_launch *l) {
   const vk_device_calls *vk = &r->dp->gpu->vk;
   if (!l->varies && l->groups[0] == 0)
     return;
+  if (r->waits)
+    compute_barrier(r);
+  r->waits = false;
   if (r->bound != l->pipeline)
     vk->CmdBindPipeline(r->to, VK_BIND_COMPUTE, l->pipeline);
   r->bound = l->pipeline;
@@ -114,16 +118,19 @@ static void stamp(const recording *r, int query) {
                                   (uint32_t)query);
 }
 
+/* A barrier costs as much as a small launch, so one stands only before what is launched. */
 static void record_step(recording *r, int index, bool first) {
   const device_plan *dp = r->dp;
   const lowered_step *s = &dp->steps[index];
-  if ((dp->program->steps[index].barrier || dp->commands.timed) && !first)
+  r->waits = r->waits || (dp->program->steps[index].barrier && !first);
+  if (dp->commands.timed && !first) {
     compute_barrier(r);
+    r->waits = false;
+  }
   stamp(r, plan_query(index));
   for (int i = 0; i < s->n; i++) {
     const lowered_launch *l = &dp->launches[s->first + i];
-    if (l->of->after)
-      compute_barrier(r);
+    r->waits = r->waits || l->of->after;
     record_launch(r, l);
   }
   stamp(r, plan_query(index) + 1);
@@ -156,6 +163,8 @@ static sn_status record_part(device_plan *dp, vk_handle to, int first, int n, bo
             VK_ACCESS_SHADER_READ | VK_ACCESS_SHADER_WRITE);
   for (int i = 0; i < n; i++)
     record_step(&r, first + i, begins && i == 0);
+  if (r.waits) /* for the next part */
+    compute_barrier(&r);
   if (ends)
     barrier(&r, VK_PIPELINE_STAGE_COMPUTE, VK_ACCESS_SHADER_WRITE, VK_PIPELINE_STAGE_HOST,
             VK_ACCESS_HOST_READ);

@@ -34,13 +34,16 @@ void spirv_do(spirv *s, int op, int n, const uint32_t *args) {
   s->instructions++;
 }
 
-/* The next id, of a value of that type. */
-static spirv_id new_id(spirv *s, spirv_id type) {
-  while (s->types.n <= s->next && !s->failed)
+/* The next id, of a value of that type, or of a type that holds so many of that type. */
+static spirv_id new_id(spirv *s, spirv_id type, uint32_t count) {
+  while (s->types.n <= s->next && !s->failed) {
     push(s, &s->types, 0);
+    push(s, &s->counts, 1);
+  }
   if (s->failed)
     return 1;
   s->types.at[s->next] = type;
+  s->counts.at[s->next] = count;
   return s->next++;
 }
 
@@ -48,10 +51,16 @@ spirv_id spirv_type_of(const spirv *s, spirv_id value) {
   return value < s->types.n ? s->types.at[value] : 0;
 }
 
+spirv_id spirv_held(const spirv *s, spirv_id type) { return spirv_type_of(s, type); }
+
+int spirv_components(const spirv *s, spirv_id type) {
+  return type < s->counts.n ? (int)s->counts.at[type] : 1;
+}
+
 static spirv_id put_typed(spirv *s, spirv_section where, int op, spirv_id type, int n,
                           const uint32_t *args) {
   spirv_words *w = &s->section[where];
-  spirv_id id = new_id(s, type);
+  spirv_id id = new_id(s, type, 1);
   push(s, w, (uint32_t)(n + 3) << 16 | (uint32_t)op);
   push(s, w, type);
   push(s, w, id);
@@ -97,7 +106,12 @@ spirv_id spirv_type(spirv *s, int op, int n, const uint32_t *args) {
   if (id)
     return id;
   spirv_words *w = &s->section[SPV_GLOBALS];
-  id = new_id(s, 0);
+  bool holds = op == SPV_TypeVector || op == SPV_TypeArray;
+  id = new_id(s,
+              op == SPV_TypePointer ? args[1]
+              : holds               ? args[0]
+                                    : 0,
+              op == SPV_TypeVector ? args[1] : 1);
   push(s, w, (uint32_t)(n + 2) << 16 | (uint32_t)op);
   push(s, w, id);
   push_all(s, w, n, args);
@@ -169,7 +183,7 @@ spirv_id spirv_glsl(spirv *s, int function, spirv_id type, int n, const uint32_t
 
 /* --- control flow --- */
 
-spirv_id spirv_label(spirv *s) { return new_id(s, 0); }
+spirv_id spirv_label(spirv *s) { return new_id(s, 0, 1); }
 
 void spirv_begin(spirv *s, spirv_id label) {
   spirv_do(s, SPV_Label, SPV_ARGS(label));
@@ -215,7 +229,7 @@ void spirv_start(spirv *s, sn_ctx *ctx) {
   *s = (spirv){.ctx = ctx, .now = SPV_BODY, .next = 1};
   for (size_t i = 0; i < COUNT_OF(capabilities); i++)
     spirv_capability(s, capabilities[i]);
-  uint32_t import[5] = {s->glsl = new_id(s, 0)};
+  uint32_t import[5] = {s->glsl = new_id(s, 0, 1)};
   spirv_put(s, SPV_PREAMBLE, SPV_ExtInstImport, 1 + string_words("GLSL.std.450", import + 1, 4),
             import);
   spirv_put(s, SPV_PREAMBLE, SPV_MemoryModel, SPV_ARGS(5348, 1));
@@ -234,6 +248,7 @@ void spirv_free(spirv *s) {
   for (int i = 0; i < SPV_SECTIONS; i++)
     mem_free(s->ctx, s->section[i].at, s->section[i].room * sizeof *s->section[i].at);
   mem_free(s->ctx, s->types.at, s->types.room * sizeof *s->types.at);
+  mem_free(s->ctx, s->counts.at, s->counts.room * sizeof *s->counts.at);
   *s = (spirv){.ctx = s->ctx};
 }
 

@@ -35,11 +35,13 @@ typedef struct spirv_words {
 typedef struct spirv {
   sn_ctx *ctx;
   spirv_words section[SPV_SECTIONS];
-  spirv_words types; /* by id: the id of its type; 0: none, or not a value */
-  spirv_section now; /* where instructions go: SPV_BODY, unless told otherwise */
-  spirv_id next;     /* the next free id */
-  spirv_id block;    /* the label of the block that instructions go into */
-  int instructions;  /* in functions */
+  /* By id. Of a value: its type. Of a type of pointers, vectors or arrays: the type of what they hold. 0: neither. */
+  spirv_words types;
+  spirv_words counts; /* by id: components of a type of vectors; otherwise 1 */
+  spirv_section now;  /* where instructions go: SPV_BODY, unless told otherwise */
+  spirv_id next;      /* the next free id */
+  spirv_id block;     /* the label of the block that instructions go into */
+  int instructions;   /* in functions */
   bool failed;
   uint32_t cache[256]; /* of types and constants: places in the globals, plus 1 */
   spirv_id none, boolean, u8, u16, u32, i32, u64, i64, f32; /* types */
@@ -69,8 +71,10 @@ spirv_id spirv_vector(spirv *s, spirv_id of, int n);
 spirv_id spirv_global(spirv *s, int storage, spirv_id type);
 spirv_id spirv_local(spirv *s, spirv_id type); /* a variable of main */
 void spirv_decorate(spirv *s, spirv_id of, int n, const uint32_t *args);
-/* The type of a value. */
+/* The type of a value; of what a type of pointers, vectors or arrays holds. */
 spirv_id spirv_type_of(const spirv *s, spirv_id value);
+spirv_id spirv_held(const spirv *s, spirv_id type);
+int spirv_components(const spirv *s, spirv_id type); /* 1 where it is no vector */
 
 spirv_id spirv_bool(spirv *s, bool value);
 spirv_id spirv_u32(spirv *s, uint32_t value);

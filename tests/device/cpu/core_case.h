@@ -334,4 +334,37 @@ static inline void core_case_changed(const char *source, void (*change)(case_ten
 }
 static inline void core_case_check(const char *source) { core_case_changed(source, NULL); }
 
+/* All cases of the ops that are cores, each as a sub-test of the running walk. */
+static inline void core_walk(void (*each)(const char *source)) {
+  static const int cores[] = {OP_attention,
+                              OP_attention_grad,
+                              OP_scatter_set,
+                              OP_scatter_add,
+                              OP_scatter_along_set,
+                              OP_scatter_along_add,
+                              OP_cumsum,
+                              OP_cumprod,
+                              OP_sort,
+                              OP_topk,
+                              OP_sample,
+                              OP_permutation};
+  for (size_t i = 0; i < COUNT_OF(cores); i++) {
+    const op_desc *op = &op_table_get()->ops[cores[i]];
+    for (int c = 0; c < op->impl->n_cases; c++) {
+      const op_case *one = &op->impl->cases[c];
+      if (one->error || !test_begin("%s/%d", op->name, c))
+        continue;
+      each(one->text);
+      test_end();
+    }
+  }
+}
+
+/* NaN, infinities and zeros of both signs in every n-th place of the first input. */
+static inline void core_put_odd(case_tensor *in, int64_t every) {
+  const double odd[] = {NAN, -INFINITY, 0.0, -0.0, INFINITY};
+  for (int64_t i = 0; i < in[0].count; i += every)
+    in[0].data[i] = odd[i / every % 5];
+}
+
 #endif

@@ -1,6 +1,7 @@
 /* Chains: every step against the kernel of its instruction, reductions and moves of blocks against plain loops, on every
  * instruction set; and regions whose arithmetic meets, parts and is stored on the way. */
 #include "device/cpu/isa/lanes.h"
+#include "device/cpu/isa/matmul.h"
 #include "support/region_case.h"
 #include "support/test.h"
 
@@ -83,6 +84,32 @@ TEST(picks) {
       }
 }
 
+/* Both kinds of chains. */
+TEST(gates) {
+  const cpu_isa *isa;
+  for (int at = 0; (isa = cpu_isa_at(at)); at++)
+    for (int way = 0; way < 4; way++)
+      for (int n = 1; n < LANES; n += 41) {
+        float a[ROOM], b[ROOM], got[ROOM], want[ROOM], above = 0.25f, below = -7;
+        bool one = way % 2;
+        fill(a, n), fill(b, 3 * n);
+        a[n / 2] = NAN;
+        a[n / 3] = above;
+        for (int i = 0; i < ROOM; i++)
+          want[i] = a[i] > above ? b[one ? 2 : i] : below;
+        lane_step steps[4] = {
+            read_of(a),
+            {.code = CHAIN_GATE + one, .with = &above, .other = one ? b + 2 : b, .below = &below},
+            keep_to(got)};
+        CHECK(isa->matmul->in_chain(steps[1].code));
+        if (way < 2)
+          isa->lanes->chain(steps, 3, n);
+        else
+          isa->matmul->chain(steps, 3, n);
+        CHECK(same_bits(got, want, n));
+      }
+}
+
 /* What is stored past the caches, read from lanes and from one number; what others read of a chain on the way. */
 TEST(keeps) {
   const cpu_isa *isa;
@@ -146,6 +173,91 @@ TEST(reductions_in_chains) {
       check_reductions(isa->lanes, n, n - 1);
     }
 }
+
+/* --- loops for whole chains --- */
+enum { ROW = 288, PIECE = 96 /* too short for one */ };
+#define OF(name, how) (CHAIN_ALU + 8 * ALU_##name + CHAIN_##how)
+static const int row_chains[][10] = {
+    {CHAIN_READ, CHAIN_SUM, -1},
+    {CHAIN_READ, CHAIN_MOST, -1},
+    {CHAIN_READ, OF(mul, SELF), CHAIN_SUM, -1},
+    {CHAIN_READ, OF(sub, ONE), OF(mul, SELF), CHAIN_SUM, -1},
+    {CHAIN_READ, OF(sub, ONE), CHAIN_KEEP, OF(mul, SELF), CHAIN_SUM, -1},
+    {CHAIN_READ, OF(mul, LANES), CHAIN_SUM, -1},
+    {CHAIN_READ, OF(mul, ONE), OF(mul, LANES), CHAIN_SUM, -1},
+    {CHAIN_READ, OF(sub, ONE), OF(mul, ONE), OF(mul, LANES), CHAIN_SUM, -1},
+    {CHAIN_READ, OF(sub, ONE), OF(exp, SELF), CHAIN_SUM, -1},
+    {CHAIN_READ, OF(sub, ONE), OF(exp, SELF), CHAIN_KEEP, CHAIN_SUM, -1},
+    {CHAIN_READ, OF(sub, ONE), OF(mul, ONE), OF(mul, LANES), OF(add, LANES), CHAIN_KEEP, -1},
+    {CHAIN_READ, OF(mul, ONE), OF(mul, LANES), CHAIN_KEEP, -1},
+    {CHAIN_READ, OF(mul, ONE), OF(mul, ONE), OF(sub, LANES_FIRST), OF(mul, ONE), CHAIN_KEEP, -1},
+    {CHAIN_READ, OF(sub, ONE), OF(mul, ONE), OF(mul, ONE), OF(sub, LANES_FIRST), OF(sub, ONE),
+     OF(mul, ONE), CHAIN_KEEP, -1},
+    {CHAIN_READ, OF(mul, LANES), CHAIN_KEEP, -1},
+    {CHAIN_READ, OF(div, ONE), CHAIN_KEEP, -1},
+    {CHAIN_READ, OF(div, ONE), OF(mul, LANES), CHAIN_SUM, -1},
+    {CHAIN_READ, OF(div, ONE), OF(mul, LANES), CHAIN_KEEP, -1},
+    {CHAIN_READ, OF(sub, ONE), CHAIN_KEEP, -1},
+    {CHAIN_READ, OF(mul, ONE), OF(erf, SELF), OF(mul, ONE), OF(add, ONE), OF(mul, LANES_FIRST),
+     CHAIN_KEEP, -1},
+    {CHAIN_READ, OF(add, LANES), CHAIN_KEEP, OF(mul, ONE), OF(erf, SELF), OF(mul, ONE),
+     OF(add, ONE), OF(mul, LANES_FIRST), CHAIN_KEEP, -1},
+};
+
+typedef struct row_case {
+  float lanes[10][ROW], kept[ROW] __attribute__((aligned(LANE_ALIGN)));
+  double sums[64];
+} row_case;
+
+/* The steps of a chain, for the lanes from `at` on. Every step has lanes of its own, of which the first is its number. */
+static int row_steps(row_case *c, const int *codes, bool past, int at, lane_step *steps) {
+  int n = 0;
+  for (; codes[n] >= 0; n++) {
+    bool is_alu = codes[n] >= CHAIN_ALU, one = is_alu && (codes[n] - CHAIN_ALU) % 8 == CHAIN_ONE;
+    bool keep = codes[n] == CHAIN_KEEP;
+    steps[n] = (lane_step){.code = keep && past ? CHAIN_STREAM : codes[n],
+                           .with = c->lanes[n] + (one ? 0 : at),
+                           .to = keep ? (void *)(c->kept + at) : (void *)c->sums};
+  }
+  return n;
+}
+
+static void begin_row(row_case *c, const int *codes, int n) {
+  for (int i = 0; i < 64; i++)
+    c->sums[i] = codes[n - 1] == CHAIN_MOST ? -INFINITY : 0;
+}
+
+static void check_row(const lane_kernels *k, const int *codes, bool past, int odd) {
+  static row_case whole, pieces;
+  lane_step steps[11];
+  for (int s = 0; s < 10; s++)
+    for (int i = 0; i < ROW; i++)
+      whole.lanes[s][i] = (float)sin(0.37 * i + 3 * s) + 1.5f;
+  whole.lanes[0][odd] = odd == 7 ? NAN : 4;
+  memcpy(pieces.lanes, whole.lanes, sizeof whole.lanes);
+  int n = row_steps(&whole, codes, past, 0, steps);
+  CHECK(k->find_row(steps, n, ROW) && !k->find_row(steps, n, PIECE) &&
+        !k->find_row(steps, n, ROW - 1));
+  begin_row(&whole, codes, n), begin_row(&pieces, codes, n);
+  k->chain(steps, n, ROW);
+  for (int at = 0; at < ROW; at += PIECE)
+    k->chain(steps, row_steps(&pieces, codes, false, at, steps), PIECE);
+  k->fence();
+  if (!same_bits(whole.kept, pieces.kept, ROW))
+    FAIL("%s: lanes of a chain that begins with %d", past ? "past" : "kept", codes[1]);
+  reduce_kind kind = codes[n - 1] == CHAIN_MOST ? REDUCE_MAX : REDUCE_SUM;
+  double got = k->total(kind, whole.sums), want = k->total(kind, pieces.sums);
+  if (isnan(got) != isnan(want) || fabs(got - want) > 1e-6 * fabs(want))
+    FAIL("a sum of a chain that begins with %d: %g, expected %g", codes[1], got, want);
+}
+
+TEST(rows_are_what_their_steps_are) {
+  for (int at = 0; cpu_isa_at(at); at++)
+    for (size_t i = 0; i < COUNT_OF(row_chains); i++)
+      for (int way = 0; way < 4; way++)
+        check_row(cpu_isa_at(at)->lanes, row_chains[i], way % 2, way < 2 ? 7 : 280);
+}
+#undef OF
 
 /* --- blocks --- */
 static void check_block(const lane_kernels *k, bool turned, lane_move m, int64_t shift) {

@@ -15,7 +15,8 @@ enum { X = 1, W, Y, ADDED, SCALE, SUM, VALUES, DIMS = 2, KERNEL = 3, CODE = 8 };
 typedef struct world {
   uint32_t seed;
   bool fractions, is_long;
-  int alone; /* 1: there is one image, which has no axis */
+  bool turned; /* kernels the other way round, as in gradients for inputs */
+  int alone;   /* 1: there is one image, which has no axis */
   int64_t n, ci, co, size[DIMS], windows[DIMS], before[DIMS];
   program p;
   program_value values[VALUES];
@@ -55,19 +56,20 @@ static void add_value(world *w, int v, int64_t count) {
 
 static void make_x(world *w) {
   int64_t plane = w->size[0] * w->size[1], strides[DIMS] = {w->size[1], 1}, base = 0;
+  int64_t by = w->turned ? -1 : 1, last = w->turned ? KERNEL - 1 : 0;
   int n_checks = 0;
   w->x_terms[0] = of_axis(w, 4, plane);
   w->x_terms[5] = of_axis(w, 0, w->ci * plane);
   for (int d = 0; d < DIMS; d++) {
     w->of[d][0] = of_axis(w, 1 + d, 1);
-    w->of[d][1] = of_axis(w, 5 + d, 1);
+    w->of[d][1] = of_axis(w, 5 + d, by);
     w->x_terms[1 + 2 * d] = of_axis(w, 1 + d, strides[d]);
-    w->x_terms[2 + 2 * d] = of_axis(w, 5 + d, strides[d]);
-    base -= w->before[d] * strides[d];
+    w->x_terms[2 + 2 * d] = of_axis(w, 5 + d, by * strides[d]);
+    base += (last - w->before[d]) * strides[d];
     if (w->before[d] != 0 || w->windows[d] + KERNEL - 1 > w->size[d]) /* else it never fails */
       w->checks[n_checks++] = (check){.n_terms = 2,
                                       .terms = w->of[d],
-                                      .offset = -w->before[d],
+                                      .offset = last - w->before[d],
                                       .size = w->size[d],
                                       .divisor = 1};
   }
@@ -145,7 +147,6 @@ static void make_part(world *w) {
   for (int v = 1; v < VALUES; v++)
     w->values[v] = (program_value){.type = {.dtype = SN_F32}, .home = HOME_ARENA, .last = 1};
   w->values[W].home = HOME_STATE;
-  w->values[W].last = 0;
   w->p = (program){.n_values = VALUES,
                    .values = w->values,
                    .n_states = 1,
@@ -188,6 +189,7 @@ static world *draw_world(uint32_t seed) {
     w->size[d] = max_i64(1, KERNEL - w->before[d] - after) + draw(w, most);
     w->windows[d] = w->size[d] + w->before[d] + after - (KERNEL - 1);
   }
+  w->turned = draw(w, 3) == 0;
   return w;
 }
 
@@ -198,7 +200,8 @@ static double sum_at(const world *w, int64_t n, int64_t c, int64_t y, int64_t x)
   for (int64_t i = 0; i < w->ci; i++)
     for (int64_t ky = 0; ky < KERNEL; ky++)
       for (int64_t kx = 0; kx < KERNEL; kx++) {
-        int64_t h = y - w->before[0] + ky, v = x - w->before[1] + kx;
+        int64_t h = y - w->before[0] + (w->turned ? KERNEL - 1 - ky : ky);
+        int64_t v = x - w->before[1] + (w->turned ? KERNEL - 1 - kx : kx);
         if (h >= 0 && h < w->size[0] && v >= 0 && v < w->size[1])
           sum += (double)images[((n * w->ci + i) * w->size[0] + h) * w->size[1] + v] *
                  (double)weights[((c * w->ci + i) * KERNEL + ky) * KERNEL + kx];
@@ -240,9 +243,7 @@ static void run_world(world *w, const cpu_isa *isa, int threads) {
   sn_ctx_destroy(c.ctx);
 }
 
-static bool is_taken(const world *w) {
-  return winograd_kept(&w->p, &w->step, &w->part.u.matmul) > 0;
-}
+static bool is_taken(const world *w) { return winograd_kept(&w->p, &w->part.u.matmul) > 0; }
 
 /* --- whether it pays or not --- */
 
@@ -351,6 +352,34 @@ TEST(integers_of_other_shapes) {
   }
 }
 
+static size_t made_bytes(const world *w) { return winograd_made(&w->p, &w->part.u.matmul); }
+
+/* Weights that runs change: each run transforms them. Also for inputs' gradients. */
+TEST_WALK(made) {
+  const int64_t shapes[][5] = {{2, 64, 50, 14, 14}, {4, 260, 97, 8, 8}, {1, 33, 97, 28, 40}};
+  for (int i = 0; cpu_isa_at(i); i++) {
+    if (!test_begin("%s", cpu_isa_at(i)->name))
+      continue;
+    for (size_t k = 0; k < COUNT_OF(shapes) && !test_failed(); k++) {
+      const int64_t *s = shapes[k];
+      world *w = world_of(s[0], s[1], s[2], s[3], s[4]);
+      w->turned = k > 0;
+      w->is_long = k == 1;
+      make_world(w);
+      w->states[0].assigned = true;
+      CHECK(!is_taken(w) && made_bytes(w) > 0);
+      double *sums = all_sums(w);
+      for (int threads = 1; threads <= 4; threads++) {
+        run_world(w, cpu_isa_at(i), threads);
+        check_exact(w, sums);
+      }
+      free(sums);
+      free_world(w);
+    }
+    test_end();
+  }
+}
+
 /* Two parts in a step, one behind the other in what is kept; the second stores elsewhere. */
 TEST(two_parts) {
   world *w = world_of(2, 40, 50, 12, 14);
@@ -394,7 +423,8 @@ static void check_errors(const cpu_isa *isa, world *w) {
     run_world(w, isa, threads);
     CHECK_EQ_MEM(one, w->address[Y], bytes);
   }
-  w->values[W].last = 1; /* somebody else reads the weights: the plain way */
+  instr plain_b[2] = {w->b, {.op = REGION_ALU, .code = ALU_cast, .dtype = SN_F32, .a = 0}};
+  w->product.b = (region){2, plain_b}; /* a cast: the plain way */
   CHECK(!is_taken(w));
   run_world(w, isa, 2);
   double plain = rms_error(w, sums);
@@ -415,26 +445,36 @@ TEST_WALK(fractions) {
   }
 }
 
-/* Weights that a run changes, or that are read behind this step (by gradients), are not kept so. */
+/* Weights that a run changes are not kept so, but transformed by each run. */
 TEST(who_may) {
-  world *w = world_of(2, 64, 64, 8, 8);
+  world *w = world_of(2, 64, 64, 16, 16);
   make_world(w);
-  CHECK(is_taken(w));
+  CHECK(is_taken(w) && made_bytes(w) == 0);
   bool by_state[1] = {false};
-  int64_t floats = winograd_kept(&w->p, &w->step, &w->part.u.matmul);
+  int64_t floats = winograd_kept(&w->p, &w->part.u.matmul);
   CHECK_EQ_INT(cpu_kept_matmul(&w->p, &w->step, by_state), floats * (int64_t)sizeof(float));
   CHECK(by_state[0]);
   w->states[0].assigned = true;
-  CHECK(!is_taken(w));
+  CHECK(!is_taken(w) && made_bytes(w) > 0);
   w->states[0].assigned = false;
-  w->values[W].last = 1;
-  CHECK(!is_taken(w));
-  w->values[W].last = 0;
   w->product.k[1] = 5;
   CHECK(!is_taken(w));
   w->product.k[1] = KERNEL;
   w->x_terms[1].stride *= 2; /* every other row */
   CHECK(!is_taken(w));
+  free_world(w);
+}
+
+/* Gradients for inputs. */
+TEST(who_may_backwards) {
+  world *w = world_of(2, 64, 64, 16, 16);
+  w->turned = true;
+  make_world(w);
+  CHECK(is_taken(w) && made_bytes(w) == 0);
+  w->states[0].assigned = true;
+  CHECK(!is_taken(w) && made_bytes(w) > 0);
+  w->x_terms[1].stride *= 2; /* every other row */
+  CHECK(made_bytes(w) == 0);
   free_world(w);
 }
 
@@ -450,7 +490,7 @@ TEST(scratch) {
       winograd_shape s = {
           w->n, {w->size[0], w->size[1]}, w->ci, w->co, kernels->rows, kernels->cols, 1 + k % 4};
       winograd_cut c = winograd_cut_for(&s);
-      CHECK(winograd_need(&w->p, &w->step, &w->part.u.matmul) >=
+      CHECK(winograd_need(&w->p, &w->part.u.matmul) >=
             sizeof(float) * (size_t)(16 * c.plane + 16 * c.sums_plane + c.stored_floats));
     }
     free_world(w);

@@ -121,14 +121,14 @@ TEST(sizes_of_a_run) {
   }
 }
 
-/* Where a gradient reads the weights again, nothing is kept, and so nothing transformed. */
+/* Transformed weights are kept also where a gradient reads them again. */
 TEST(gradients) {
   sn_value x, w, y, dx;
   stage *s = make_stage(&x, &w, &y);
   CHECK(sn_grad(s->g, sn_sum(s->g, y, SN_ALL_AXES, false), &x, 1, &dx) == SN_OK);
   sn_output(s->g, "dx", dx);
   open_session(s, 2);
-  CHECK_EQ_INT(sn_session_get_stats(s->session).prepare_bytes, 0);
+  CHECK(sn_session_get_stats(s->session).prepare_bytes >= 16 * RESULTS * CHANNELS * 4);
   run_sizes(s, 1, 8, 8);
   end_stage(s);
 }

@@ -2,39 +2,9 @@
  * long rows. */
 #include "device/cpu/core_case.h"
 
-static const int cores[] = {OP_attention,
-                            OP_attention_grad,
-                            OP_scatter_set,
-                            OP_scatter_add,
-                            OP_scatter_along_set,
-                            OP_scatter_along_add,
-                            OP_cumsum,
-                            OP_cumprod,
-                            OP_sort,
-                            OP_topk,
-                            OP_sample,
-                            OP_permutation};
+TEST_WALK(every_case) { core_walk(core_case_check); }
 
-TEST_WALK(every_case) {
-  const op_table *table = op_table_get();
-  for (size_t i = 0; i < COUNT_OF(cores); i++) {
-    const op_desc *op = &table->ops[cores[i]];
-    for (int c = 0; c < op->impl->n_cases; c++) {
-      const op_case *one = &op->impl->cases[c];
-      if (one->error || !test_begin("%s/%d", op->name, c))
-        continue;
-      core_case_check(one->text);
-      test_end();
-    }
-  }
-}
-
-/* NaN, infinities and zeros of both signs among the numbers, each more than once. */
-static void put_odd(case_tensor *in) {
-  const double odd[] = {NAN, -INFINITY, 0.0, -0.0, INFINITY};
-  for (int64_t i = 0; i < in[0].count; i += 611)
-    in[0].data[i] = odd[i / 611 % 5];
-}
+static void put_odd(case_tensor *in) { core_put_odd(in, 611); }
 
 TEST(long_sorts) {
   core_case_check("sort(f32[3, 1000, 2]) axis=1 descending=true");

@@ -97,11 +97,12 @@ static reg draw_step(world *w, reg held, bool last) {
   if (code == ALU_neg)
     return add_instr(w, (instr){.op = REGION_ALU, .code = ALU_neg, .dtype = SN_F32, .a = held});
   reg other = draw_other(w, last);
-  if (code == ALU_select) {
-    reg with = add_load(w, whole_place(w, last));
+  if (code == ALU_select) { /* by another value, or by what is held: then that is picked */
+    reg with = add_load(w, whole_place(w, last)), by = draw(w, 2) ? with : held;
     reg is = add_instr(
-        w, (instr){.op = REGION_ALU, .code = ALU_gt, .dtype = SN_BOOL, .a = with, .b = other});
-    bool first = draw(w, 2);
+        w, (instr){.op = REGION_ALU, .code = ALU_gt, .dtype = SN_BOOL, .a = by, .b = other});
+    bool first = draw(w, 3) > 0;
+    held = by == held ? with : held;
     return add_instr(w, (instr){.op = REGION_ALU,
                                 .code = ALU_select,
                                 .dtype = SN_F32,
@@ -127,9 +128,10 @@ static void draw_epilogue(world *w, bool last) {
       held = add_instr(
           w, (instr){.op = REGION_STORE, .dtype = SN_F32, .a = held, .at = whole_place(w, last)});
   }
+  reg with = held;
   if (in_place) { /* a residual that the result takes the place of */
     own = whole_place(w, last);
-    reg with = add_load(w, own);
+    with = add_load(w, own);
     held = add_instr(
         w, (instr){.op = REGION_ALU, .code = ALU_add, .dtype = SN_F32, .a = held, .b = with});
   }
@@ -137,6 +139,12 @@ static void draw_epilogue(world *w, bool last) {
                              .dtype = SN_F32,
                              .a = held,
                              .at = in_place ? own : whole_place(w, last)});
+  if (!in_place || draw(w, 2)) /* and that is wanted again */
+    return;
+  reg more = add_instr(
+      w, (instr){.op = REGION_ALU, .code = ALU_sub, .dtype = SN_F32, .a = held, .b = with});
+  (void)add_instr(
+      w, (instr){.op = REGION_STORE, .dtype = SN_F32, .a = more, .at = whole_place(w, last)});
 }
 
 static world *draw_world(uint32_t seed) {

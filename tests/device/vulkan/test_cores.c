@@ -121,40 +121,11 @@ static void check_core_symbolic(const char *source, int64_t number) {
   check_trial((trial){.source = source, .number = number});
 }
 
-static const int cores[] = {OP_attention,
-                            OP_attention_grad,
-                            OP_scatter_set,
-                            OP_scatter_add,
-                            OP_scatter_along_set,
-                            OP_scatter_along_add,
-                            OP_cumsum,
-                            OP_cumprod,
-                            OP_sort,
-                            OP_topk,
-                            OP_sample,
-                            OP_permutation};
-
-TEST_WALK(every_case) {
-  const op_table *table = op_table_get();
-  for (size_t i = 0; i < COUNT_OF(cores); i++) {
-    const op_desc *op = &table->ops[cores[i]];
-    for (int c = 0; c < op->impl->n_cases; c++) {
-      const op_case *one = &op->impl->cases[c];
-      if (one->error || !test_begin("%s/%d", op->name, c))
-        continue;
-      check_core(one->text);
-      test_end();
-    }
-  }
-}
+TEST_WALK(every_case) { core_walk(check_core); }
 
 /* --- orders --- */
 
-static void put_odd(case_tensor *in) {
-  const double odd[] = {NAN, -INFINITY, 0.0, -0.0, INFINITY};
-  for (int64_t i = 0; i < in[0].count; i += 61)
-    in[0].data[i] = odd[i / 61 % 5];
-}
+static void put_odd(case_tensor *in) { core_put_odd(in, 61); }
 
 /* In one block, merged from blocks, the first few of many; ties, NaN. */
 TEST(orders) {

@@ -8,7 +8,6 @@
  */
 #include "compile/compile.h"
 #include "device/devices.h"
-#include "device/vulkan/device.h"
 #include "device/vulkan/plan.h"
 #include "support/fault.h"
 #include "support/test.h"
@@ -272,13 +271,6 @@ TEST(arenas_in_pieces) {
   sn_graph_destroy(g);
   gpu_put(held);
   sn_ctx_destroy(ctx);
-  vulkan_check();
-}
-
-TEST(self_test) {
-  if (!vulkan_ready())
-    return;
-  CHECK(vulkan_self_test(vulkan_device()));
   vulkan_check();
 }
 

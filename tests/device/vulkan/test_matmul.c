@@ -15,19 +15,23 @@ static sn_status emit_way(emitter *e, const part *p, void *user) {
   return emit_matmul_as(e, &p->u.matmul, user, NULL, 0, 0);
 }
 
+static gpu_target target_of(uint32_t seed) {
+  gpu_target t = vm_step_target(seed % 3 == 0 ? 4 : 132);
+  t.f16 = t.bf16 = true;
+  for (int i = 0; i < 3; i++)
+    t.matrix[i] = 16;
+  return t;
+}
+
 static void run_world(matmul_world *w, uint32_t seed, matmul_way *way) {
   sn_ctx *ctx = NULL;
   part parts[1] = {{.u.matmul = w->part}};
   step s = {.kind = STEP_MATMUL, .n_parts = 1, .parts = parts};
   REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
   vm_step v = {.ctx = ctx, .program = &w->p, .addresses = w->address, .seed = seed};
-  v.target = vm_step_target(seed % 3 == 0 ? 4 : 132);
-  v.target.f16 = v.target.bf16 = true;
-  for (int i = 0; i < 3; i++)
-    v.target.matrix[i] = 16;
+  v.target = target_of(seed);
   v.wide = seed % 5 == 0;
   v.order = (vm_order)(seed % 3);
-  v.validate = seed % 16 == 0 && !(way && way->matrix); /* which it may be too old for */
   v.emit = way ? emit_way : NULL;
   v.user = way;
   if (!vm_step_run(&v, &s))
@@ -39,7 +43,9 @@ static void check_drawn(uint32_t first, uint32_t n, const int64_t *sizes, int n_
                         matmul_way *way) {
   for (uint32_t seed = first; seed < first + n && !test_failed(); seed++) {
     matmul_world *w = matmul_world_draw(seed, sizes, n_sizes, axes);
-    if (matmul_world_work(w) < 3e5) {
+    gpu_target t = target_of(seed);
+    if (matmul_world_work(w) < 3e5 &&
+        (!way || !way->matrix || matrix_fits(way->matrix, &t, &w->part, way->products))) {
       matmul_world_evaluate(w);
       run_world(w, seed, way);
       if (test_failed() || !matmul_world_check(w))
@@ -82,13 +88,19 @@ TEST(few_along_points) {
 }
 
 TEST(windows) {
-  for (int i = 0; i <= TILE_SHAPES + 1; i++)
+  for (int i = 0; i <= TILE_SHAPES + MATRIX_SHAPES; i++)
     for (int64_t height = 3; height <= 6; height += 3) {
       few_shape few = {0, 8, 1, 4, 128, false};
-      matmul_way way = {.splits = 1, .products = 3, .half = SN_BF16, .few = few};
+      matmul_way way = {.splits = 1, .products = 3, .half = SN_F16, .few = few};
       way.tiles = i < TILE_SHAPES ? &matmul_tiles[i] : NULL;
-      way.matrix = i == TILE_SHAPES ? &matmul_matrices : NULL;
+      if (i > TILE_SHAPES)
+        way.matrix = &matmul_matrices[i - TILE_SHAPES - 1];
       matmul_world *w = matmul_world_convolve(7, height, 5);
+      gpu_target t = target_of(1);
+      if (way.matrix && !matrix_fits(way.matrix, &t, &w->part, 3)) {
+        matmul_world_free(w);
+        continue;
+      }
       matmul_world_evaluate(w);
       run_world(w, 1, &way);
       CHECK(matmul_world_check(w));
@@ -103,11 +115,18 @@ TEST(ways_that_are_chosen) {
 
 /* Small integers are halves, and their products sums of f32 without an error. */
 TEST(matrices) {
-  matmul_way way = {.matrix = &matmul_matrices, .splits = 1, .products = 3, .half = SN_BF16};
-  check_way(way, 80000, 12);
+  for (int i = 0; i < MATRIX_SHAPES; i++) {
+    matmul_way way = {.matrix = &matmul_matrices[i], .splits = 1, .products = 3, .half = SN_F16};
+    check_way(way, 80000 + 5000 * (uint32_t)i, 6);
+  }
+}
+
+TEST(other_halves) {
+  matmul_way way = {.matrix = &matmul_matrices[0], .splits = 1, .products = 3, .half = SN_BF16};
+  check_way(way, 200000, 8);
   way.products = 1;
-  check_way(way, 90000, 8);
+  check_way(way, 210000, 8);
   way.half = SN_F16;
   way.splits = 2;
-  check_way(way, 100000, 8);
+  check_way(way, 220000, 8);
 }

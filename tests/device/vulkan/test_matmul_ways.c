@@ -143,15 +143,21 @@ static double error_in(matmul_way way, int64_t k) {
 }
 
 /* Sums of chunks: less than what one chain of 2,000 sums of f32 loses. Halves: 8 bits, or 16 with what the first
- * leaves. */
+ * leaves, or 22 with f16. */
 TEST(sums) {
   for (int i = 0; i < TILE_SHAPES; i++)
     CHECK(error_in((matmul_way){.tiles = &matmul_tiles[i], .splits = 1}, 2000) < 5e-7);
   few_shape few = {0, 8, 2, 32, 128, true};
   CHECK(error_in((matmul_way){.few = few, .splits = 1}, 2000) < 5e-7);
-  matmul_way way = {.matrix = &matmul_matrices, .splits = 1, .half = SN_BF16};
+  matmul_way way = {.matrix = &matmul_matrices[0], .splits = 1, .half = SN_BF16};
   way.products = 3;
   CHECK(error_in(way, 200) < 8e-6);
+  way.half = SN_F16;
+  for (int i = 0; i < MATRIX_SHAPES; i++) {
+    way.matrix = &matmul_matrices[i];
+    CHECK(error_in(way, 2000) < 1e-6);
+  }
+  way.half = SN_BF16;
   way.products = 1;
   double error = error_in(way, 200);
   CHECK(error > 1e-4 && error < 8e-3);
@@ -324,7 +330,9 @@ TEST(ways) {
   matmul_way narrow = way_of(4096, 3, 4096, SN_PRECISION_EXACT);
   CHECK(!narrow.tiles && narrow.few.side == 1 && narrow.few.few == 4);
   matmul_way fast = way_of(4096, 4096, 4096, SN_PRECISION_FAST);
-  CHECK(fast.matrix == &matmul_matrices && fast.products == 3);
+  CHECK(fast.matrix == &matmul_matrices[MATRIX_LARGE] && fast.products == 3 && fast.half == SN_F16);
+  matmul_way small = way_of(128, 576, 576, SN_PRECISION_FAST);
+  CHECK(small.matrix == &matmul_matrices[MATRIX_OWN_DEEP] && small.splits == 1);
   matmul_way half = way_of(4096, 4096, 4096, SN_PRECISION_HALF);
   CHECK(half.matrix && half.products == 1 && half.half == SN_BF16);
 }

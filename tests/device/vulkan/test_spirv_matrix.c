@@ -1,8 +1,12 @@
 /* Cooperative matrices on the interpreter of SPIR-V: products of f16 and bf16 at every size of subgroups, and faults
  * that it must find. */
 #include "base/half.h"
+#include "device/vulkan/self_test_matrix.h"
 #include "support/test.h"
 #include "support/vm_stage.h"
+#include "support/vm_step.h"
+
+#include <math.h>
 
 enum { SIDE = 16, PAIRS = SIDE * SIDE / 2, USE_A = 0, USE_B = 1, USE_SUM = 2 };
 
@@ -235,4 +239,68 @@ TEST_WALK(matrices) {
         stage_close(&s);
         test_end();
       }
+}
+
+/* --- what the device tests them with --- */
+
+static sn_status emit_trial(emitter *e, const part *p, void *user) {
+  e->env.hand = user;
+  return matrix_trial_emit(e, p);
+}
+
+/* The trial on the interpreter; every kind of mistake is noticed. */
+static void try_trial(int threads, sn_dtype half) {
+  sn_ctx *ctx;
+  matrix_trial t;
+  gpu_target target = vm_step_target(4);
+  REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
+  target.subgroup = threads;
+  for (int i = 0; i < 3; i++)
+    target.matrix[i] = SIDE;
+  if (CHECK(matrix_trial_create(&t, ctx, &target, half))) {
+    void *memory[] = {NULL, t.x, t.y};
+    vm_step v = {.ctx = ctx,
+                 .program = &t.program,
+                 .addresses = memory,
+                 .target = target,
+                 .emit = emit_trial,
+                 .user = &t};
+    if (!vm_step_run(&v, &t.step))
+      FAIL("%s", v.finding);
+    CHECK(matrix_trial_is_right(&t));
+    for (int i = 0; i < t.n_sums; i += 97) {
+      float right = t.y[i], other = t.y[(i + 1) % t.n_sums];
+      const float wrong[] = {2 * right, right + 1, other, 0, -right, NAN};
+      for (size_t k = 0; k < COUNT_OF(wrong); k++) {
+        t.y[i] = wrong[k];
+        CHECK(wrong[k] == right || !matrix_trial_is_right(&t));
+      }
+      t.y[i] = right;
+    }
+    CHECK(matrix_trial_is_right(&t));
+  }
+  matrix_trial_free(&t, ctx);
+  sn_ctx_destroy(ctx);
+}
+
+TEST(trials) {
+  for (int threads = 8; threads <= 64; threads *= 2) {
+    try_trial(threads, SN_F16);
+    try_trial(threads, SN_BF16);
+  }
+}
+
+/* Shapes that it cannot test are refused, not believed. */
+TEST(trials_of_odd_shapes) {
+  sn_ctx *ctx;
+  matrix_trial t;
+  gpu_target target = vm_step_target(4);
+  static const int sizes[][3] = {{0, 16, 16}, {16, 12, 16}, {16, 16, 128}, {64, 64, 64}};
+  REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
+  for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+    memcpy(target.matrix, sizes[i], sizeof sizes[i]);
+    CHECK(!matrix_trial_create(&t, ctx, &target, SN_F16));
+    matrix_trial_free(&t, ctx);
+  }
+  sn_ctx_destroy(ctx);
 }

@@ -20,6 +20,7 @@ const lane_kernels ISA(lane_kernels) = {
     .alu = find,
     .in_chain = ISA(lanes_in_chain),
     .chain = ISA(lanes_chain),
+    .find_row = ISA(lanes_find_row),
     .round = ISA(lanes_round),
     .read = ISA(lanes_read),
     .write = ISA(lanes_write),

@@ -46,6 +46,8 @@ enum {
   CHAIN_PICK_ONE, /* or one number, *other */
   CHAIN_PICK_NOT, /* the other way round */
   CHAIN_PICK_NOT_ONE,
+  CHAIN_GATE, /* where what the chain holds is above *with, the lane of `other`, elsewhere *below */
+  CHAIN_GATE_ONE, /* or one number, *other */
   CHAIN_ALU = 16
 };
 enum { LANE_ALIGN = 64 };
@@ -54,9 +56,12 @@ typedef struct lane_step {
   lane_function run;
   int code;
   int ahead; /* bytes: lanes so far behind those of `with` will be read soon; 0: not known */
-  const void *with, *other;
+  const void *with, *other, *below;
   void *to;
 } lane_step;
+
+/* A loop for a whole chain, over n lanes. Gives what its reduction comes to, if it ends in one. */
+typedef double (*lane_row)(const lane_step *steps, int n);
 
 /* Blocks of 32 bits: `rows` runs of n elements, from_by apart; to_by apart in what is written, or where the block is
  * turned the elements of a run are, and those of different runs side by side. */
@@ -73,6 +78,9 @@ typedef struct lane_kernels {
   bool (*in_chain)(alu code);
   /* There must be room for one step more. */
   void (*chain)(lane_step *steps, int n_steps, int n);
+  /* The loop that there is for these steps and so many lanes; NULL: none. Which of KEEP and STREAM it is may change from call
+   * to call. `chain` uses it, too. */
+  lane_row (*find_row)(const lane_step *steps, int n_steps, int n);
   /* Brings lanes to what a dtype can hold: f16 and bf16 are rounded, u8 wraps. */
   void (*round)(sn_dtype dtype, void *lanes, int n);
 

@@ -6,16 +6,7 @@
  * of them in f64. */
 #include "device/cpu/isa/alu_floats.h"
 #include "device/cpu/isa/lanes_set.h"
-
-#if defined(ISA_avx512)
-#define STREAM(to, x) _mm512_stream_ps(to, x)
-#elif defined(ISA_avx2)
-#define STREAM(to, x) _mm256_stream_ps(to, x)
-#elif defined(__SSE2__)
-#define STREAM(to, x) _mm_stream_ps(to, (__m128)(x))
-#else
-#define STREAM(to, x) vec_store(to, x)
-#endif
+#include "device/cpu/isa/lanes_stream.h"
 
 /* --- reductions of one row --- */
 /* VEC partial results, in f64. */
@@ -149,6 +140,18 @@ VEC_INLINE vec first_lanes(vec x, int n, vec none) {
 #define TREE_2(f)    f(a0, a1)
 #define TREE_4(f)    f(f(a0, a1), f(a2, a3))
 #define TREE_8(f)    f(f(f(a0, a1), f(a2, a3)), f(f(a4, a5), f(a6, a7)))
+#define TOGETHER_2(f, i, j)   \
+  {                           \
+    vec v[] = {a##i, a##j};   \
+    f(v, 2);                  \
+    a##i = v[0], a##j = v[1]; \
+  }
+#define TOGETHER_4(f, i, j, k, l)                       \
+  {                                                     \
+    vec v[] = {a##i, a##j, a##k, a##l};                 \
+    f(v, 4);                                            \
+    a##i = v[0], a##j = v[1], a##k = v[2], a##l = v[3]; \
+  }
 #define NOTHING(statements)
 #define THESE(statements) statements
 
@@ -160,9 +163,10 @@ typedef struct lane_run {
 #define CHAIN(name) VEC_JOIN(whole, name)
 #define CHAIN_TAIL  NOTHING
 #if defined(ISA_avx512)
-#define CHAIN_VECS 8
-#define CHAIN_EACH EACH_8
-#define CHAIN_TREE TREE_8
+#define CHAIN_VECS        8
+#define CHAIN_EACH        EACH_8
+#define CHAIN_TREE        TREE_8
+#define CHAIN_TOGETHER(f) TOGETHER_4(f, 0, 1, 2, 3) TOGETHER_4(f, 4, 5, 6, 7)
 #define CHAIN_ADD                      \
   add_wide(to, (a0 + a1) + (a2 + a3)); \
   add_wide(to + VEC, (a4 + a5) + (a6 + a7));
@@ -170,27 +174,34 @@ typedef struct lane_run {
 #define CHAIN_GIVE a0, a1, a2, a3, a4, a5, a6, a7
 enum { WHOLE = 8 * VEC };
 #else
-#define CHAIN_VECS 4
-#define CHAIN_EACH EACH_4
-#define CHAIN_TREE TREE_4
-#define CHAIN_ADD  add_wide(to + (i / WHOLE & 1) * VEC, (a0 + a1) + (a2 + a3));
-#define CHAIN_TAKE vec a0, vec a1, vec a2, vec a3
-#define CHAIN_GIVE a0, a1, a2, a3
+#define CHAIN_VECS        4
+#define CHAIN_EACH        EACH_4
+#define CHAIN_TREE        TREE_4
+#define CHAIN_TOGETHER(f) TOGETHER_4(f, 0, 1, 2, 3)
+#define CHAIN_ADD         add_wide(to + (i / WHOLE & 1) * VEC, (a0 + a1) + (a2 + a3));
+#define CHAIN_TAKE        vec a0, vec a1, vec a2, vec a3
+#define CHAIN_GIVE        a0, a1, a2, a3
 enum { WHOLE = 4 * VEC };
 #endif
 #include "device/cpu/isa/lanes_chain.def"
 
-#define CHAIN(name) VEC_JOIN(rest, name)
-#define CHAIN_TAIL  THESE
-#define CHAIN_VECS  2
-#define CHAIN_EACH  EACH_2
-#define CHAIN_TREE  TREE_2
-#define CHAIN_ADD   add_wide(to, a0 + a1);
-#define CHAIN_TAKE  vec a0, vec a1
-#define CHAIN_GIVE  a0, a1
+#define CHAIN(name)       VEC_JOIN(rest, name)
+#define CHAIN_TAIL        THESE
+#define CHAIN_VECS        2
+#define CHAIN_EACH        EACH_2
+#define CHAIN_TREE        TREE_2
+#define CHAIN_TOGETHER(f) TOGETHER_2(f, 0, 1)
+#define CHAIN_ADD         add_wide(to, a0 + a1);
+#define CHAIN_TAKE        vec a0, vec a1
+#define CHAIN_GIVE        a0, a1
 #include "device/cpu/isa/lanes_chain.def"
 
 void ISA(lanes_chain)(lane_step *steps, int n_steps, int n) {
+  lane_row row = ISA(lanes_find_row)(steps, n_steps, n);
+  if (row) {
+    ISA(lanes_add_row)(&steps[n_steps - 1], row(steps, n));
+    return;
+  }
   int whole = n / WHOLE * WHOLE;
   if (whole > 0)
     whole_run(steps, n_steps, 0, whole, n);

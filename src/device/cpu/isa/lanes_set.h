@@ -8,6 +8,10 @@
 bool ISA(lanes_in_chain)(alu code);
 void ISA(lanes_chain)(lane_step *steps, int n_steps, int n);
 
+lane_row ISA(lanes_find_row)(const lane_step *steps, int n_steps, int n);
+/* What a row came to, to the partial results that the last step names, if it reduces. */
+void ISA(lanes_add_row)(const lane_step *last, double v);
+
 double ISA(lanes_total)(reduce_kind kind, const double *sums);
 void ISA(lanes_reduce)(reduce_kind kind, bool floats, void *sums, const void *lanes, int n);
 void ISA(lanes_reduce_wide)(reduce_kind kind, bool floats, void *acc, const void *lanes, int n);

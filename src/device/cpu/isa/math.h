@@ -134,14 +134,46 @@ VEC_INLINE vec vec_sigmoid(vec x) {
   return vec_pick(vec_less(x, vec_all(0)), e, vec_all(1)) / (1 + e);
 }
 
+/* a / b to about 1.5 ulp, of b that is near 1. */
+VEC_INLINE vec vec_about(vec a, vec b) {
+#if defined(ISA_avx512)
+  vec y = _mm512_rcp14_ps(b);
+  return a * vec_fma(_mm512_fnmadd_ps(b, y, vec_all(1)), y, y);
+#else
+  return a / b;
+#endif
+}
+
+/* Of n vectors, in lockstep: coefficients are picked beside the arithmetic of others. */
+enum { VECS = 4 };
+#define EACH_VEC(k) _Pragma("GCC unroll 4") for (int k = 0; k < n; k++)
+VEC_INLINE void vecs_erf(vec *x, const int n) {
+  vec_mask near[VECS];
+  vec u[VECS], above[VECS], below[VECS];
+  EACH_VEC(k) near[k] = vec_less(vec_abs(x[k]), vec_all(MATH_ERF_SPLIT));
+  EACH_VEC(k)
+  u[k] = vec_pick(near[k], x[k] * x[k], vec_at_most(vec_abs(x[k]), MATH_ERF_MOST));
+#define COEFFICIENT(of, i) \
+  vec_pick(near[k], vec_all(math_erf_near_##of[i]), vec_all(math_erf_far_##of[i]))
+  EACH_VEC(k) above[k] = COEFFICIENT(above, 5);
+  EACH_VEC(k) below[k] = COEFFICIENT(below, 4);
+  EACH_VEC(k) above[k] = vec_fma(above[k], u[k], COEFFICIENT(above, 4));
+  EACH_VEC(k) below[k] = vec_fma(below[k], u[k], COEFFICIENT(below, 3));
+  EACH_VEC(k) above[k] = vec_fma(above[k], u[k], COEFFICIENT(above, 3));
+  EACH_VEC(k) below[k] = vec_fma(below[k], u[k], COEFFICIENT(below, 2));
+  EACH_VEC(k) above[k] = vec_fma(above[k], u[k], COEFFICIENT(above, 2));
+  EACH_VEC(k) below[k] = vec_fma(below[k], u[k], COEFFICIENT(below, 1));
+  EACH_VEC(k) above[k] = vec_fma(above[k], u[k], COEFFICIENT(above, 1));
+  EACH_VEC(k) below[k] = vec_fma(below[k], u[k], vec_all(1));
+  EACH_VEC(k) above[k] = vec_fma(above[k], u[k], COEFFICIENT(above, 0));
+#undef COEFFICIENT
+  EACH_VEC(k) above[k] = vec_about(above[k], below[k]);
+  EACH_VEC(k)
+  x[k] = vec_pick(near[k], vec_fma(x[k], above[k], x[k]), vec_sign_of(1 - above[k], x[k]));
+}
 VEC_INLINE vec vec_erf(vec x) {
-  vec_i32 k;
-  vec a = vec_abs(x), near = vec_fma(x, VEC_POLY(x * x, math_erf_near), x);
-  vec p = VEC_POLY(vec_at_most(a, MATH_ERF_MOST), math_erf_far); /* above -18: no subnormals */
-  vec n = vec_whole(p, vec_all(MATH_LOG2E), &k);
-  vec e = (1 + vec_expm1_near(vec_exp_reduce(p, n))) * vec_power(k);
-  vec far = vec_sign_of(1 - e, x);
-  return vec_pick(vec_less(a, vec_all(MATH_ERF_SPLIT)), near, far);
+  vecs_erf(&x, 1);
+  return x;
 }
 
 /* --- logarithms --- */

@@ -157,6 +157,7 @@ const matmul_kernels ISA(matmul_kernels) = {
     .cols = TILE_COLS,
     .multiply = multiply,
     .pack = ISA(matmul_pack),
+    .pack_rows = ISA(matmul_pack_rows),
     .dots = ISA(matmul_dots),
     .add_rows = ISA(matmul_add_rows),
     .in_chain = ISA(matmul_in_chain),

@@ -44,6 +44,9 @@ typedef struct matmul_kernels {
    * distances is usually 1. Rows beyond n, up to a whole panel, become 0. Panels lie `panel` floats apart. */
   void (*pack)(const float *from, int64_t row, int64_t k_step, int64_t n, int64_t k, int width,
                float *to, int64_t panel);
+  /* The same of n rows that lie one after the other (row = 1), as rows lane … of the first panel and on: all else of panels stays. */
+  void (*pack_rows)(const float *from, int64_t k_step, int64_t n, int64_t k, int width, int lane,
+                    float *to, int64_t panel);
   /* Few vectors, 1 … 4 of them, `apart`, against all rows of a matrix: to[v * to_apart + i] += sum of (i, p) * x[v * apart + p]. The
    * matrix is read once. `dots` sums along rows in a fixed tree, add_rows one p after the other. */
   void (*dots)(const matmul_rows *w, const float *x, int64_t apart, int count, float *to,

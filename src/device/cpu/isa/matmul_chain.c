@@ -7,7 +7,7 @@
 #include "device/cpu/isa/matmul_set.h"
 
 enum { CHAIN_VECS = 4 };
-#define EACH_VEC(S) S(0) S(1) S(2) S(3)
+#define EACH_HELD(S) S(0) S(1) S(2) S(3)
 
 VEC_INLINE int clamp_lanes(int n) { return n < 0 ? 0 : n < VEC ? n : VEC; }
 
@@ -59,22 +59,32 @@ VEC_INLINE vec_mask is_set(vec x) {
 #define PICK_NOT(k)   a##k = vec_pick(is_set(LANES_OF(s->with, k)), LANES_OF(s->other, k), a##k);
 #define PICK_NOT_1(k) a##k = vec_pick(is_set(LANES_OF(s->with, k)), one, a##k);
 
+#define GATE(k)   a##k = vec_pick(vec_less(above, a##k), LANES_OF(s->other, k), below);
+#define GATE_1(k) a##k = vec_pick(vec_less(above, a##k), ONE_OF(s->other), below);
+
 #define STEP(code, S) \
   case code: {        \
-    EACH_VEC(S)       \
+    EACH_HELD(S)      \
     break;            \
   }
 #define STEP_ONE(code, from, S)      \
   case code: {                       \
     const vec one = ONE_OF(s->from); \
-    EACH_VEC(S)                      \
+    EACH_HELD(S)                     \
     break;                           \
+  }
+
+#define STEP_GATE(code, S)                                       \
+  case code: {                                                   \
+    const vec above = ONE_OF(s->with), below = ONE_OF(s->below); \
+    EACH_HELD(S)                                                 \
+    break;                                                       \
   }
 
 /* Lanes i … of n. */
 VEC_INLINE void run_block(const lane_step *steps, int n_steps, int i, int n, bool whole) {
-  EACH_VEC(COUNT)
-  EACH_VEC(HOLD)
+  EACH_HELD(COUNT)
+  EACH_HELD(HOLD)
   for (const lane_step *s = steps; s < steps + n_steps; s++)
     switch (s->code) {
       STEP(CHAIN_READ, READ)
@@ -103,6 +113,8 @@ VEC_INLINE void run_block(const lane_step *steps, int n_steps, int i, int n, boo
       STEP_ONE(CHAIN_PICK_ONE, other, PICK_1)
       STEP(CHAIN_PICK_NOT, PICK_NOT)
       STEP_ONE(CHAIN_PICK_NOT_ONE, other, PICK_NOT_1)
+      STEP_GATE(CHAIN_GATE, GATE)
+      STEP_GATE(CHAIN_GATE_ONE, GATE_1)
     default: break;
     }
 }
@@ -116,6 +128,8 @@ bool ISA(matmul_in_chain)(int code) {
   case CHAIN_PICK_ONE:
   case CHAIN_PICK_NOT:
   case CHAIN_PICK_NOT_ONE:
+  case CHAIN_GATE:
+  case CHAIN_GATE_ONE:
   case CODE(mul, CHAIN_SELF): return true;
   default: break;
   }

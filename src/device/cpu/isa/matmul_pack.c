@@ -117,3 +117,41 @@ void ISA(matmul_pack)(const float *from, int64_t row, int64_t k_step, int64_t n,
   else
     pack_width(from, row, k_step, n, k, width, to, panel);
 }
+
+/* --- rows of several matrices --- */
+
+/* Some steps of n rows, fewer than a panel has. */
+VEC_INLINE void copy_part(const float *from, int64_t k_step, int n, int k, float *to, int width) {
+  for (int p = 0; p < k; p++, from += k_step, to += width)
+    for (int i = 0; i < n; i += VEC) {
+      int lanes = n - i < VEC ? n - i : VEC;
+      __builtin_prefetch(from + K_AT_ONCE * k_step + i, 0, 2);
+      vec_store_some(to + i, vec_load_some(from + i, lanes), lanes);
+    }
+}
+
+VEC_INLINE void pack_rows(const float *from, int64_t k_step, int64_t n, int64_t k, int width,
+                          int lane, float *to, int64_t panel) {
+  for (int64_t p = 0; p < k; p += K_AT_ONCE) {
+    int steps = (int)(k - p < K_AT_ONCE ? k - p : K_AT_ONCE), rows;
+    for (int64_t i = 0; i < n; i += rows) {
+      int first = (int)((lane + i) % width);
+      float *y = to + (lane + i) / width * panel + p * width + first;
+      rows = (int)(n - i < width - first ? n - i : width - first);
+      if (rows == width)
+        copy_lines(from + i + p * k_step, k_step, width, steps, y, width);
+      else
+        copy_part(from + i + p * k_step, k_step, rows, steps, y, width);
+    }
+  }
+}
+
+void ISA(matmul_pack_rows)(const float *from, int64_t k_step, int64_t n, int64_t k, int width,
+                           int lane, float *to, int64_t panel) {
+  if (width == TILE_COLS)
+    pack_rows(from, k_step, n, k, TILE_COLS, lane, to, panel);
+  else if (width == TILE_ROWS)
+    pack_rows(from, k_step, n, k, TILE_ROWS, lane, to, panel);
+  else
+    pack_rows(from, k_step, n, k, width, lane, to, panel);
+}

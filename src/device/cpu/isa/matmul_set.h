@@ -22,6 +22,9 @@ enum { TILE_COLS = 2 * VEC };
 void ISA(matmul_pack)(const float *from, int64_t row, int64_t k_step, int64_t n, int64_t k,
                       int width, float *to, int64_t panel);
 
+void ISA(matmul_pack_rows)(const float *from, int64_t k_step, int64_t n, int64_t k, int width,
+                           int lane, float *to, int64_t panel);
+
 void ISA(matmul_dots)(const matmul_rows *w, const float *x, int64_t apart, int count, float *to,
                       int64_t to_apart);
 void ISA(matmul_add_rows)(const matmul_rows *w, const float *x, int64_t apart, int count, float *to,

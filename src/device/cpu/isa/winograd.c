@@ -2,9 +2,8 @@
  *
  * Along a line pixels stand in order, and those of a tile overlap its neighbours': they are parted into even and odd columns, and
  * the second two of a tile's four are the first two of the next. So a vector has one tile less than it has lanes. */
-#include "device/cpu/isa/winograd.h"
-
-#include "device/cpu/isa/matmul_set.h"
+#include "device/cpu/isa/turn.h"
+#include "device/cpu/isa/winograd_set.h"
 
 #include <stddef.h>
 
@@ -29,31 +28,67 @@
 #endif
 #define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 
-/* --- patches --- */
+/* --- weights: lanes are results --- */
 
-/* Lanes lo … hi-1 of a vector: those that are loaded. */
-typedef struct lane_range {
-  int lo, hi;
-} lane_range;
+enum { TAPS = WINOGRAD_TAPS };
 
-static lane_range lanes_of(const winograd_line *w, int row, int64_t column) {
-  int64_t lo = w->lo - column, hi = w->hi - column;
-  lo = lo < 0 ? 0 : lo > VEC ? VEC : lo;
-  hi = hi < lo || !w->rows[row] ? lo : hi > VEC ? VEC : hi;
-  return (lane_range){(int)lo, (int)hi};
+/* Tap by tap, of n kernels. Those that lie densely, in order or the other way round, are loaded whole and turned. */
+VEC_INLINE void load_taps(const winograd_weights *w, const float *from, int n, vec g[TAPS][TAPS]) {
+#if defined(ISA_avx512)
+  if (w->row == TAPS * w->column && (w->column == 1 || w->column == -1)) {
+    vec x[VEC] = {{0}};
+    const float *least = w->column < 0 ? from - (TAPS * TAPS - 1) : from;
+    for (int i = 0; i < n; i++)
+      x[i] = vec_load_some(least + i * w->result, TAPS * TAPS);
+    vec_turn(x);
+    for (int t = 0; t < TAPS * TAPS; t++)
+      g[t / TAPS][t % TAPS] = x[w->column < 0 ? TAPS * TAPS - 1 - t : t];
+    return;
+  }
+#endif
+  for (int y = 0; y < TAPS; y++)
+    for (int x = 0; x < TAPS; x++) {
+      vec v = {0};
+      for (int i = 0; i < n; i++)
+        v[i] = from[i * w->result + y * w->row + x * w->column];
+      g[y][x] = v;
+    }
 }
 
-VEC_INLINE vec load_lanes(const float *from, lane_range r) {
-#if defined(ISA_avx512)
-  return _mm512_maskz_loadu_ps((__mmask16)(((1u << r.hi) - 1) & ~((1u << r.lo) - 1)), from);
-#else
-  vec x = {0};
-  if (r.hi - r.lo == VEC)
-    return vec_load(from);
-  for (int i = r.lo; i < r.hi; i++)
-    x[i] = from[i];
-  return x;
-#endif
+/* Three become four. */
+VEC_INLINE void transform_taps(vec a, vec b, vec c, vec to[WINOGRAD_PATCH]) {
+  const vec half = vec_all(0.5f);
+  vec ends = half * (a + c), middle = half * b;
+  to[0] = a;
+  to[1] = ends + middle;
+  to[2] = ends - middle;
+  to[3] = c;
+}
+
+VEC_INLINE void transform_weights(const winograd_weights *w, int64_t q, int first, int lanes) {
+  vec g[TAPS][TAPS], rows[TAPS][WINOGRAD_PATCH], column[WINOGRAD_PATCH];
+  int64_t n = w->n - first < lanes ? w->n - first : lanes;
+  load_taps(w, w->from + first * w->result + q * w->channel, n < 0 ? 0 : (int)n, g);
+  for (int y = 0; y < TAPS; y++)
+    transform_taps(g[y][0], g[y][1], g[y][2], rows[y]);
+  float *to = w->to + q * TILE_ROWS + first;
+  for (int i = 0; i < WINOGRAD_PATCH; i++) {
+    transform_taps(rows[0][i], rows[1][i], rows[2][i], column);
+    for (int j = 0; j < WINOGRAD_PATCH; j++)
+      vec_store_some(to + (j * WINOGRAD_PATCH + i) * w->plane, column[j], lanes);
+  }
+}
+
+static void weights(const winograd_weights *w) {
+  for (int64_t q = 0; q < w->channels; q++)
+    for (int first = 0; first < TILE_ROWS; first += VEC)
+      transform_weights(w, q, first, TILE_ROWS - first < VEC ? TILE_ROWS - first : VEC);
+}
+
+/* --- patches --- */
+
+static lane_range lanes_of(const winograd_line *w, int row, int64_t column) {
+  return lanes_among(w->lo, w->rows[row] ? w->hi : w->lo, column);
 }
 
 /* Where a vector of tiles goes: the first `room` lanes to a panel, the others, up to `lanes`, to the next. */
@@ -87,11 +122,6 @@ VEC_INLINE void put_row(vec a, vec b, const patch_place *p, int row) {
   put_lanes(p, WINOGRAD_PATCH * row + 1, odd + even2);
   put_lanes(p, WINOGRAD_PATCH * row + 2, even2 - odd);
   put_lanes(p, WINOGRAD_PATCH * row + 3, odd - odd2);
-}
-
-/* The address of a column, which perhaps is not there. */
-static const float *column_at(const float *row, int64_t column) {
-  return (const float *)((uintptr_t)row + (uintptr_t)column * sizeof *row);
 }
 
 /* Up to VEC - 1 tiles from tile t on, of all channels. */
@@ -171,4 +201,10 @@ static void results(const winograd_results *w) {
 }
 
 extern const winograd_kernels ISA(winograd_kernels);
-const winograd_kernels ISA(winograd_kernels) = {.patches = patches, .results = results};
+const winograd_kernels ISA(winograd_kernels) = {.lanes = VEC,
+                                                .turn_images = ISA(winograd_turn_images),
+                                                .turn_results = ISA(winograd_turn_results),
+                                                .taps = ISA(winograd_taps),
+                                                .weights = weights,
+                                                .patches = patches,
+                                                .results = results};

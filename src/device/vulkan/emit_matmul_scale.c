@@ -1,0 +1,80 @@
+/* Scales of panels. See emit_matmul_matrix.h. */
+#include "device/vulkan/emit_matmul_matrix.h"
+
+/* Elements are multiplied by 2^(127 + TARGET - exponent): the first panel's largest is then below 2^(TARGET + 1), and panels
+ * may grow by 2^ROOM, near the largest f16, before a scale must change. Exponents are biased. Those below LEAST count as that,
+ * so that the power is a number. */
+enum { TARGET = 12, ROOM = 2, LEAST = 16, BIAS = 127, INFINITE = 255, MANTISSA = 23 };
+
+void scale_open(matmul *m, half_panel *p, int most) {
+  kernel *k = m->e->k;
+  p->most = most;
+  p->exponent = k_var(k, k_i32(k, LEAST));
+  p->seen = p->own ? k_var(k, k_u32(k, 0)) : 0;
+  p->largest = p->o.plain ? 0 : k_var(k, k_f32(k, 0));
+}
+
+void scale_publish(matmul *m, const half_panel *p, int set) {
+  kernel *k = m->e->k;
+  int threads = m->e->env.target->subgroup;
+  val most = p->o.plain ? k_f32(k, 0) : k_get(k, p->largest);
+  for (int i = 0; p->o.plain && i < 4 * p->units; i++)
+    most = k_max(k, most, k_abs(k, k_get(k, p->kept[set][i])));
+  val all = k_subgroup_max(k, k_bits(k, most, k->s.u32));
+  if (p->own) {
+    k_set(k, p->seen, all);
+    return;
+  }
+  val lane = low_part(k, k->local, threads), number = high_part(k, k->local, threads);
+  k_if first = k_if_begin(k, k_eq(k, lane, k_index(k, 0)));
+  k_word_set(k, p->array, plus(k, number, p->most), all);
+  k_if_end(k, &first);
+}
+
+val scale_largest(matmul *m, const half_panel *p) {
+  kernel *k = m->e->k;
+  int threads = m->e->env.target->subgroup, n = p->threads / threads;
+  int at_once = n < threads ? n : threads;
+  val most = p->own ? k_get(k, p->seen) : 0;
+  for (int i = 0; !p->own && i < n; i += at_once) {
+    val at = plus(k, low_part(k, k->local, at_once), p->most + i);
+    val one = k_word_get(k, p->array, at);
+    most = i == 0 ? one : k_max(k, most, one);
+  }
+  if (!p->own)
+    most = k_subgroup_max(k, most);
+  return k_bits(k, k_shr(k, most, MANTISSA), k->s.i32);
+}
+
+/* 2^(biased - BIAS) */
+static val power(kernel *k, val biased) { return k_bits(k, k_shl(k, biased, MANTISSA), k->s.f32); }
+
+val scale_factor(kernel *k, const half_panel *p) {
+  val most = k_i32(k, 2 * BIAS + TARGET);
+  return power(k, k_sub(k, most, k_get(k, p->exponent)));
+}
+
+void scale_undo(kernel *k, const half_panel *a, const half_panel *b, val out[2]) {
+  val sum = k_add(k, k_get(k, a->exponent), k_get(k, b->exponent)), half = k_shr(k, sum, 1);
+  val target = k_i32(k, TARGET);
+  out[0] = power(k, k_sub(k, half, target));
+  out[1] = power(k, k_sub(k, k_sub(k, sum, half), target));
+}
+
+val scale_exceeds(kernel *k, const half_panel *p, val exponent) {
+  return k_lt(k, k_add(k, k_get(k, p->exponent), k_i32(k, ROOM)), exponent);
+}
+
+val scale_set(kernel *k, const half_panel *p, val exponent) {
+  val old = k_get(k, p->exponent), most = k_i32(k, INFINITE - 1);
+  val now = k_max(k, old, k_min(k, exponent, most));
+  k_set(k, p->exponent, now);
+  return k_sub(k, now, old);
+}
+
+void scale_change(kernel *k, val change, val out[2]) {
+  val half = k_shr(k, change, 1), bias = k_i32(k, BIAS), least = k_i32(k, 1);
+  val rest = k_sub(k, change, half);
+  out[0] = power(k, k_max(k, k_sub(k, bias, half), least));
+  out[1] = power(k, k_max(k, k_sub(k, bias, rest), least));
+}

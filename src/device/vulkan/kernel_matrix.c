@@ -1,0 +1,115 @@
+/* See kernel_matrix.h. */
+#include "device/vulkan/kernel_matrix.h"
+
+enum { NON_PRIVATE = 0x20 /* an access that other threads can see */ };
+
+/* --- the module --- */
+
+static spirv_id half_type(spirv *s, sn_dtype half) {
+  enum { F16 = 9, BF16 = 5116, BF16_MATRIX = 5118, BF16_ENCODING = 0 };
+  if (half == SN_F16) {
+    spirv_capability(s, F16);
+    return spirv_type(s, SPV_TypeFloat, SPV_ARGS(16));
+  }
+  spirv_capability(s, BF16);
+  spirv_capability(s, BF16_MATRIX);
+  spirv_extension(s, "SPV_KHR_bfloat16");
+  return spirv_type(s, SPV_TypeFloat, SPV_ARGS(16, BF16_ENCODING));
+}
+
+void k_use_matrices(kernel *k, const int size[3], sn_dtype half, spirv_id out_types[3]) {
+  enum { MEMORY_MODEL = 5345, MATRIX = 6022, VULKAN = 3, SUBGROUP = 3 };
+  spirv *s = &k->s;
+  spirv_words *w = &s->section[SPV_PREAMBLE];
+  for (size_t i = 0; i < w->n; i += w->at[i] >> 16)
+    if ((w->at[i] & 0xffff) == SPV_MemoryModel)
+      w->at[i + 2] = VULKAN;
+  spirv_capability(s, MEMORY_MODEL);
+  spirv_capability(s, MATRIX);
+  spirv_extension(s, "SPV_KHR_cooperative_matrix");
+  k->subgroups = true;
+  spirv_id of = half_type(s, half);
+  val scope = k_u32(k, SUBGROUP), m = k_u32(k, (uint32_t)size[0]), n = k_u32(k, (uint32_t)size[1]),
+      depth = k_u32(k, (uint32_t)size[2]);
+  const val rows[3] = {m, depth, m}, columns[3] = {depth, n, n};
+  for (int use = MATRIX_A; use <= MATRIX_SUM; use++) {
+    val role = k_u32(k, (uint32_t)use);
+    out_types[use] =
+        spirv_type(s, SPV_TypeCooperativeMatrixKHR,
+                   SPV_ARGS(use == MATRIX_SUM ? s->f32 : of, scope, rows[use], columns[use], role));
+  }
+}
+
+val k_subgroup_number(kernel *k) {
+  enum { BUILT_IN = 11, SUBGROUP_ID = 40, NON_UNIFORM = 61 };
+  spirv *s = &k->s;
+  spirv_id v = spirv_global(s, SPV_Input, s->u32);
+  spirv_capability(s, NON_UNIFORM);
+  spirv_decorate(s, v, SPV_ARGS(BUILT_IN, SUBGROUP_ID));
+  if (k->n_interface == (int)COUNT_OF(k->interface))
+    k->why = "too many variables";
+  else
+    k->interface[k->n_interface++] = v;
+  k->subgroups = true;
+  return k_to_index(k, spirv_op(s, SPV_Load, s->u32, SPV_ARGS(v)));
+}
+
+val k_subgroup_max(kernel *k, val x) {
+  enum { SUBGROUP = 3, REDUCE = 0, NON_UNIFORM = 61, ARITHMETIC = 63 };
+  spirv_capability(&k->s, NON_UNIFORM);
+  spirv_capability(&k->s, ARITHMETIC);
+  k->subgroups = true;
+  val scope = k_u32(k, SUBGROUP);
+  return spirv_op(&k->s, SPV_GroupNonUniformUMax, k->s.u32, SPV_ARGS(scope, REDUCE, x));
+}
+
+/* --- shared words --- */
+
+static val word_at(kernel *k, val words, val at) {
+  spirv_id type = spirv_pointer(&k->s, SPV_Workgroup, k->s.u32);
+  return spirv_op(&k->s, SPV_AccessChain, type, SPV_ARGS(words, at));
+}
+
+val k_word_get(kernel *k, val words, val at) {
+  val there = word_at(k, words, at);
+  return spirv_op(&k->s, SPV_Load, k->s.u32, SPV_ARGS(there, NON_PRIVATE));
+}
+
+void k_word_set(kernel *k, val words, val at, val x) {
+  val there = word_at(k, words, at);
+  spirv_do(&k->s, SPV_Store, SPV_ARGS(there, x, NON_PRIVATE));
+}
+
+static void words_barrier(kernel *k, uint32_t scope) {
+  /* acquire and release, made available and visible, of shared memory */
+  val of = k_u32(k, scope), order = k_u32(k, 0x8 | 0x100 | 0x2000 | 0x4000);
+  spirv_do(&k->s, SPV_ControlBarrier, SPV_ARGS(of, of, order));
+}
+
+void k_words_barrier(kernel *k) { words_barrier(k, 2); }
+void k_words_barrier_subgroup(kernel *k) { words_barrier(k, 3); }
+
+/* --- matrices --- */
+
+val k_matrix_of(kernel *k, spirv_id type, float x) {
+  val each = k_f32(k, x);
+  return spirv_op(&k->s, SPV_CompositeConstruct, type, SPV_ARGS(each));
+}
+
+val k_matrix_load(kernel *k, spirv_id type, val words, val at, int order, int stride) {
+  val there = word_at(k, words, at), layout = k_u32(k, (uint32_t)order);
+  val apart = k_u32(k, (uint32_t)stride);
+  return spirv_op(&k->s, SPV_CooperativeMatrixLoadKHR, type,
+                  SPV_ARGS(there, layout, apart, NON_PRIVATE));
+}
+
+void k_matrix_store(kernel *k, val words, val at, val matrix, int order, int stride) {
+  val there = word_at(k, words, at), layout = k_u32(k, (uint32_t)order);
+  val apart = k_u32(k, (uint32_t)stride);
+  spirv_do(&k->s, SPV_CooperativeMatrixStoreKHR,
+           SPV_ARGS(there, matrix, layout, apart, NON_PRIVATE));
+}
+
+val k_matrix_multiply_add(kernel *k, spirv_id type, val a, val b, val sum) {
+  return spirv_op(&k->s, SPV_CooperativeMatrixMulAddKHR, type, SPV_ARGS(a, b, sum));
+}

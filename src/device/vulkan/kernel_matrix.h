@@ -1,0 +1,39 @@
+/* Cooperative matrices in kernels (kernel.h): products of halves summed in f32, made by all threads of a subgroup together.
+ *
+ *   spirv_id type[3];
+ *   k_use_matrices(k, target->matrix, SN_BF16, type);             // once, before anything else
+ *   val sum = k_matrix_of(k, type[MATRIX_SUM], 0);
+ *   val a = k_matrix_load(k, type[MATRIX_A], words, at, MATRIX_ROWS, stride), b = …;
+ *   k_matrix_store(k, words, at, k_matrix_multiply_add(k, type[MATRIX_SUM], a, b, sum), MATRIX_ROWS, stride);
+ *
+ * Matrices ask for the Vulkan memory model, in which what threads share is said at each access: so kernels with matrices use the
+ * functions below for shared memory, which is an array of u32 (k_shared). Places and strides are in those words, two halves or one
+ * sum each, and multiples of 4. Every thread of the subgroup must get to each operation on matrices.
+ */
+#ifndef SINEW_DEVICE_VULKAN_KERNEL_MATRIX_H
+#define SINEW_DEVICE_VULKAN_KERNEL_MATRIX_H
+
+#include "device/vulkan/kernel.h"
+
+enum { MATRIX_A, MATRIX_B, MATRIX_SUM };
+enum { MATRIX_ROWS, MATRIX_COLUMNS }; /* which follow each other in memory */
+
+/* Types of a [m, k], b [k, n] and sums [m, n], by use. size: m, n, k. half: SN_BF16 or SN_F16. */
+void k_use_matrices(kernel *k, const int size[3], sn_dtype half, spirv_id out_types[3]);
+/* The number of this thread's subgroup in its workgroup (index). */
+val k_subgroup_number(kernel *k);
+/* The largest of all threads of the subgroup (u32). */
+val k_subgroup_max(kernel *k, val x);
+
+val k_matrix_of(kernel *k, spirv_id type, float x); /* every element x; sums only */
+val k_matrix_load(kernel *k, spirv_id type, val words, val at, int order, int stride);
+void k_matrix_store(kernel *k, val words, val at, val matrix, int order, int stride);
+val k_matrix_multiply_add(kernel *k, spirv_id type, val a, val b, val sum);
+
+/* --- shared words, for all threads of the workgroup --- */
+val k_word_get(kernel *k, val words, val at);
+void k_word_set(kernel *k, val words, val at, val x);
+void k_words_barrier(kernel *k);
+void k_words_barrier_subgroup(kernel *k); /* among the threads of a subgroup */
+
+#endif

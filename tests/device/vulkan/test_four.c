@@ -1,0 +1,60 @@
+/* Which accesses have four neighbouring points in one vector (emit_four.h), and which results are made four at a time. That what
+ * is emitted for them is right, test_kernels.c and test_matmul.c see. */
+#include "device/vulkan/emit_four.h"
+#include "device/vulkan/emit_matmul.h"
+#include "support/test.h"
+
+static term along(int axis, int64_t stride) {
+  return (term){.axis = (uint8_t)axis, .stride = stride, .div = 1};
+}
+
+/* Of axes [4, 8, 12], the four along the last `n` of them. */
+static four_kind kind_of(int64_t base, int n_terms, const term *terms, int n) {
+  static const sn_dim extent[REGION_AXES] = {4, 8, 12};
+  access at = {.value = 1, .base = base, .n_terms = n_terms, .terms = terms};
+  return access_four(&at, &(four_axes){3 - n, n, extent});
+}
+
+TEST(kinds) {
+  term next[] = {along(0, 96), along(1, 12), along(2, 1)};
+  CHECK_EQ_INT(kind_of(0, 3, next, 1), FOUR_NEXT);
+  CHECK_EQ_INT(kind_of(0, 3, next, 2), FOUR_NEXT);
+  CHECK_EQ_INT(kind_of(4, 3, next, 1), FOUR_NEXT);
+  CHECK_EQ_INT(kind_of(2, 3, next, 1), FOUR_APART);
+  term odd[] = {along(0, 96), along(1, 13), along(2, 1)};
+  CHECK_EQ_INT(kind_of(0, 3, odd, 1), FOUR_APART);
+  term twice[] = {along(0, 192), along(1, 24), along(2, 2)};
+  CHECK_EQ_INT(kind_of(0, 3, twice, 1), FOUR_APART);
+  term channel[] = {along(0, 1)};
+  CHECK_EQ_INT(kind_of(3, 1, channel, 2), FOUR_SAME);
+  CHECK_EQ_INT(kind_of(3, 1, next + 1, 1), FOUR_SAME);
+  term through = {.axis = TERM_REG, .stride = 1, .mod = 4};
+  CHECK_EQ_INT(kind_of(0, 1, &through, 1), FOUR_APART);
+}
+
+/* Results [rows, columns], rows of memory first or columns. */
+static int points_of(int64_t rows, int64_t columns, bool columns_last) {
+  term t[2] = {along(0, columns_last ? columns : 1), along(1, columns_last ? 1 : rows)};
+  instr code[2] = {
+      {.op = REGION_ACC, .dtype = SN_F32},
+      {.op = REGION_STORE, .dtype = SN_F32, .at = {.value = 1, .n_terms = 2, .terms = t}}};
+  matmul_part p = {.n_m = 1, .n_n = 1, .extent = {rows, columns}, .epilogue = {2, code}};
+  CHECK(matmul_columns_last(&p) == columns_last);
+  return matmul_points(&p);
+}
+
+TEST(points) {
+  CHECK_EQ_INT(points_of(7, 8, true), 4);
+  CHECK_EQ_INT(points_of(8, 7, true), 1);
+  CHECK_EQ_INT(points_of(8, 7, false), 4);
+  CHECK_EQ_INT(points_of(7, 8, false), 1);
+}
+
+/* Every second pixel of planes: neighbours in memory are rows, though nothing stands next to each other. */
+TEST(pixels_apart_come_last) {
+  term t[2] = {along(0, 2), along(1, 128)};
+  instr store = {.op = REGION_STORE, .dtype = SN_F32, .at = {.value = 1, .n_terms = 2, .terms = t}};
+  matmul_part p = {.n_m = 1, .n_n = 1, .extent = {64, 32}, .epilogue = {1, &store}};
+  CHECK(!matmul_columns_last(&p));
+  CHECK_EQ_INT(matmul_points(&p), 1);
+}

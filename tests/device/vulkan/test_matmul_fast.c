@@ -1,0 +1,227 @@
+/* How exact products of scaled f16 are (emit_matmul_matrix.h): numbers of all magnitudes, edges, zeros, infinities and NaN, on the
+ * interpreter of SPIR-V. */
+#include "device/vulkan/emit_matmul.h"
+#include "support/test.h"
+#include "support/vm_step.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { A = 1, B, C, VALUES };
+
+/* c = a b: a is [m, k], or [k, m] if `ta`; b is [n, k], or [k, n] if `tb`. */
+typedef struct trial {
+  int64_t m, n, k;
+  bool ta, tb, computed; /* computed: a is a program, |a| */
+  float *x[VALUES];
+} trial;
+
+static float a_at(const trial *t, int64_t m, int64_t k) {
+  float x = t->x[A][t->ta ? k * t->m + m : m * t->k + k];
+  return t->computed ? fabsf(x) : x;
+}
+static float b_at(const trial *t, int64_t n, int64_t k) {
+  return t->x[B][t->tb ? k * t->n + n : n * t->k + k];
+}
+
+static uint32_t state;
+static float draw(void) {
+  state = state * 1664525u + 1013904223u;
+  return (float)(state >> 8) * 0x1p-23f - 1;
+}
+
+static trial trial_open(int64_t m, int64_t n, int64_t k, int form) {
+  trial t = {.m = m, .n = n, .k = k, .ta = form & 1, .tb = form & 2, .computed = form & 4};
+  int64_t counts[VALUES] = {0, m * k, n * k, m * n};
+  state = 5;
+  for (int v = A; v < VALUES; v++) {
+    t.x[v] = malloc((size_t)counts[v] * 4 + 4);
+    if (!t.x[v])
+      abort();
+    for (int64_t i = 0; i < counts[v]; i++)
+      t.x[v][i] = draw();
+  }
+  return t;
+}
+
+static void trial_close(trial *t) {
+  for (int v = A; v < VALUES; v++)
+    free(t->x[v]);
+}
+
+static sn_status emit_way(emitter *e, const part *p, void *user) {
+  return emit_matmul_as(e, &p->u.matmul, user, NULL, 0, 0);
+}
+
+static term along(int axis, int64_t stride) {
+  return (term){.axis = (uint8_t)axis, .stride = stride, .div = 1};
+}
+
+static bool run_trial(trial *t, const matrix_shape *shape, int splits) {
+  program_value values[VALUES];
+  memset(values, 0, sizeof values);
+  int64_t counts[VALUES] = {0, t->m * t->k, t->n * t->k, t->m * t->n};
+  for (int v = A; v < VALUES; v++)
+    values[v] =
+        (program_value){.type = {.dtype = SN_F32}, .count = counts[v], .bytes = 4 * counts[v]};
+  program p = {.values = values, .n_values = VALUES};
+  term terms[6] = {along(0, t->ta ? 1 : t->k),
+                   along(2, t->ta ? t->m : 1),
+                   along(1, t->tb ? 1 : t->k),
+                   along(2, t->tb ? t->n : 1),
+                   along(0, t->n),
+                   along(1, 1)};
+  instr code[5] = {{.op = REGION_LOAD, .at = {.value = A, .n_terms = 2, .terms = terms}},
+                   {.op = REGION_ALU, .code = ALU_abs, .a = 0},
+                   {.op = REGION_LOAD, .at = {.value = B, .n_terms = 2, .terms = terms + 2}},
+                   {.op = REGION_ACC},
+                   {.op = REGION_STORE, .at = {.value = C, .n_terms = 2, .terms = terms + 4}}};
+  for (int i = 0; i < 5; i++)
+    code[i].dtype = SN_F32;
+  matmul_product product = {
+      .n_k = 1, .k = {t->k}, .a = {t->computed ? 2 : 1, code}, .b = {1, code + 2}};
+  matmul_acc acc = {1, &product};
+  part parts[1] = {{.u.matmul = {.n_m = 1,
+                                 .n_n = 1,
+                                 .extent = {t->m, t->n},
+                                 .n_accs = 1,
+                                 .accs = &acc,
+                                 .epilogue = {2, code + 3}}}};
+  step s = {.kind = STEP_MATMUL, .n_parts = 1, .parts = parts};
+  matmul_way way = {.matrix = shape, .splits = splits, .products = 3, .half = SN_F16};
+  sn_ctx *ctx = NULL;
+  if (sn_ctx_create(NULL, &ctx) != SN_OK)
+    abort();
+  vm_step v = {.ctx = ctx,
+               .program = &p,
+               .addresses = (void *const *)t->x,
+               .emit = emit_way,
+               .user = &way,
+               .target = vm_step_target(132)};
+  v.target.f16 = true;
+  for (int i = 0; i < 3; i++)
+    v.target.matrix[i] = 16;
+  bool ok = vm_step_run(&v, &s);
+  if (!ok)
+    FAIL("%s", v.finding);
+  sn_ctx_destroy(ctx);
+  return ok;
+}
+
+/* --- finite numbers --- */
+
+/* The bound of emit_matmul_matrix.h, with what f32 sums may lose. */
+static void check_bound(const trial *t, const char *what) {
+  double most[2] = {0, 0};
+  for (int64_t i = 0; i < t->m * t->k; i++)
+    most[0] = fmax(most[0], fabs((double)t->x[A][i]));
+  for (int64_t i = 0; i < t->n * t->k; i++)
+    most[1] = fmax(most[1], fabs((double)t->x[B][i]));
+  for (int64_t i = 0; i < t->m; i++)
+    for (int64_t j = 0; j < t->n; j++) {
+      double sum = 0, all = 0;
+      for (int64_t k = 0; k < t->k; k++) {
+        double x = (double)a_at(t, i, k) * b_at(t, j, k);
+        sum += x;
+        all += fabs(x);
+      }
+      double error = fabs(sum - t->x[C][i * t->n + j]);
+      double bound = 0x1p-20 * all + 0x1p-36 * (double)t->k * most[0] * most[1];
+      if (all < 3e38 && !(error <= bound + 0x1p-140)) { /* more is too much for an f32 */
+        FAIL("%s: %d %d: error %g, at most %g", what, (int)i, (int)j, error, bound);
+        return;
+      }
+    }
+}
+
+TEST(edges) {
+  static const int64_t sizes[] = {1, 15, 17, 33, 65};
+  for (int i = 0; i < MATRIX_SHAPES; i++)
+    for (int s = 0; s < 10; s++) {
+      trial t = trial_open(sizes[s % 5], sizes[(s + s / 5) % 5], sizes[(2 * s + i) % 5], s + i);
+      if (run_trial(&t, &matmul_matrices[i], 1 + (s == 4)))
+        check_bound(&t, "edges");
+      trial_close(&t);
+    }
+}
+
+/* How the numbers of a trial are spoiled, by their place along k. */
+static float factor(int kind, int64_t row, int64_t k) {
+  switch (kind) {
+  case 0: return 1e-30f;
+  case 1: return 1e30f;
+  case 2: return ldexpf(1, (int)(k / 8) % 60 - 30);       /* up and down along k */
+  case 3: return k < 140 ? 0 : 1e20f;                     /* nothing at first */
+  case 4: return k < 140 ? 1e15f : 1e-15f;                /* large numbers first */
+  case 5: return ldexpf(1, (int)(row * 7 + k) % 40 - 20); /* anything beside anything */
+  default: return 1e-38f;                                 /* at the least numbers */
+  }
+}
+
+TEST(magnitudes) {
+  for (int i = 0; i < MATRIX_SHAPES; i++)
+    for (int kind = 0; kind < 14; kind++) {
+      trial t = trial_open(20, 18, 300, kind);
+      for (int64_t m = 0; m < t.m; m++)
+        for (int64_t k = 0; k < t.k; k++)
+          t.x[A][t.ta ? k * t.m + m : m * t.k + k] *= factor(kind % 7, m, k);
+      for (int64_t n = 0; n < t.n; n++)
+        for (int64_t k = 0; k < t.k; k++)
+          t.x[B][t.tb ? k * t.n + n : n * t.k + k] *= kind < 7 ? 1 : factor(13 - kind, n, k);
+      if (run_trial(&t, &matmul_matrices[i], 1))
+        check_bound(&t, "magnitudes");
+      trial_close(&t);
+    }
+}
+
+/* Long sums are flushed: the interpreter rounds, so that this finds sums that are lost or counted twice. */
+TEST(long_sums) {
+  for (int i = 0; i < MATRIX_SHAPES; i++) {
+    trial t = trial_open(3, 5, 5000, i);
+    if (run_trial(&t, &matmul_matrices[i], 1))
+      check_bound(&t, "long sums");
+    trial_close(&t);
+  }
+}
+
+/* --- others --- */
+
+static void check_plain(const trial *t) {
+  for (int64_t i = 0; i < t->m; i++)
+    for (int64_t j = 0; j < t->n; j++) {
+      float sum = 0, got = t->x[C][i * t->n + j];
+      for (int64_t k = 0; k < t->k; k++)
+        sum += a_at(t, i, k) * b_at(t, j, k);
+      if (isnan(sum) ? !isnan(got) : isinf(sum) ? got != sum : !isfinite(got)) {
+        FAIL("%d %d: expected %g, got %g", (int)i, (int)j, (double)sum, (double)got);
+        return;
+      }
+    }
+}
+
+TEST(infinities) {
+  static const float special[] = {INFINITY, -INFINITY, NAN};
+  for (int i = 0; i < MATRIX_SHAPES; i++)
+    for (int s = 0; s < 12; s++) {
+      trial t = trial_open(33, 17, 40, s);
+      for (int64_t n = 0; n < t.n * t.k; n++) /* exact halves, and zeros */
+        t.x[B][n] = (float)(int)(3 * t.x[B][n]);
+      t.x[s < 6 ? A : B][s < 6 ? 333 : 77] = special[s % 3];
+      if (s % 2)
+        t.x[A][500] = INFINITY;
+      if (run_trial(&t, &matmul_matrices[i], 1 + (s == 3)))
+        check_plain(&t);
+      trial_close(&t);
+    }
+}
+
+TEST(zeros) {
+  trial t = trial_open(17, 33, 65, 0);
+  memset(t.x[A], 0, (size_t)(t.m * t.k) * sizeof(float));
+  for (int i = 0; i < MATRIX_SHAPES; i++)
+    if (run_trial(&t, &matmul_matrices[i], 1))
+      for (int64_t j = 0; j < t.m * t.n; j++)
+        CHECK(t.x[C][j] == 0);
+  trial_close(&t);
+}

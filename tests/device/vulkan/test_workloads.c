@@ -1,0 +1,105 @@
+/* The reference workloads as launches, without a GPU: pipelines are few, and all shaders are valid. Their results are tests/long's. */
+#include "cli/subject.h"
+#include "compile/compile.h"
+#include "device/vulkan/emit.h"
+#include "support/test.h"
+#include "support/vm_validate.h"
+
+#include <stdio.h>
+
+/* The aim is 48 for all; gradients of convolutions come in more forms than that yet. */
+static const int most_pipelines[] = {48, 48, 128}; /* by form */
+
+/* A large GPU with matrices, and a small one without. */
+static const struct {
+  const char *name;
+  sn_precision precision;
+  gpu_target target;
+} targets[] = {{"fast",
+                SN_PRECISION_FAST,
+                {.subgroup = 32,
+                 .max_threads = 1024,
+                 .shared_bytes = 48 << 10,
+                 .block_bytes = 64 << 10,
+                 .units = 132,
+                 .f16 = true,
+                 .bf16 = true,
+                 .matrix = {16, 16, 16},
+                 .keeps_nan = true}},
+               {"small",
+                SN_PRECISION_EXACT,
+                {.subgroup = 8,
+                 .max_threads = 256,
+                 .shared_bytes = 32 << 10,
+                 .block_bytes = 16 << 10,
+                 .units = 4}}};
+
+static const struct {
+  const char *name;
+  subject_form form;
+} forms[] = {
+    {"inference", SUBJECT_INFERENCE}, {"latency", SUBJECT_LATENCY}, {"training", SUBJECT_BACKWARD}};
+
+typedef struct tally {
+  int steps, launches, pipelines;
+} tally;
+
+static bool emit_all(sn_ctx *ctx, const program *p, int target, const char *from, tally *out) {
+  struct shader_table shaders = {0};
+  arena memory;
+  arena_init(&memory, ctx);
+  emit_env env = {.ctx = ctx,
+                  .memory = &memory,
+                  .program = p,
+                  .target = &targets[target].target,
+                  .precision = targets[target].precision,
+                  .shaders = &shaders};
+  bool ok = true;
+  *out = (tally){.steps = program_steps(p)};
+  for (int i = 0; i < program_steps(p) && ok; i++) {
+    step_launches made;
+    ok = emit_step(&env, &p->steps[i], &made) == SN_OK || FAIL("%s", sn_ctx_message(ctx));
+    out->launches += made.n;
+  }
+  out->pipelines = shaders.n;
+  for (int i = 0; i < shaders.n; i++)
+    vm_validate(shaders.at[i], from);
+  arena_clear(&memory);
+  return ok;
+}
+
+static void check_form(sn_ctx *ctx, const sn_workload *w, int form) {
+  sn_graph *g;
+  compiled c;
+  if (!CHECK(subject_build(ctx, w, NULL, forms[form].form, &g) == SN_OK))
+    return;
+  if (compile_graph(g, NULL, &c) == SN_OK) {
+    for (int i = 0; i < (int)COUNT_OF(targets); i++) {
+      tally t;
+      if (!emit_all(ctx, c.program, i, sn_workload_name(w), &t))
+        continue;
+      printf("%s, %s, %s: %d steps, %d launches, %d pipelines\n", sn_workload_name(w),
+             forms[form].name, targets[i].name, t.steps, t.launches, t.pipelines);
+      if (t.pipelines > most_pipelines[form])
+        FAIL("%d pipelines, at most %d", t.pipelines, most_pipelines[form]);
+    }
+    compile_destroy(&c);
+  } else
+    FAIL("%s", sn_ctx_message(ctx));
+  sn_graph_destroy(g);
+}
+
+TEST_WALK(pipelines) {
+  for (int i = 0; sn_workload_at(i); i++)
+    for (int form = 0; form < (int)COUNT_OF(forms); form++) {
+      const sn_workload *w = sn_workload_at(i);
+      sn_ctx *ctx;
+      if (!test_begin("%s/%s", sn_workload_name(w), forms[form].name))
+        continue;
+      if (CHECK(sn_ctx_create(NULL, &ctx) == SN_OK)) {
+        check_form(ctx, w, form);
+        sn_ctx_destroy(ctx);
+      }
+      test_end();
+    }
+}
