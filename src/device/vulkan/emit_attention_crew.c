@@ -25,7 +25,8 @@ bool crew_fits(const emitter *e, const attending *a) {
          size_most(&e->env, a->dv) <= CREW_WIDEST;
 }
 
-/* The last 4 KiB stay free: on an H200, words there did not keep what a kernel with matrices had written to them. */
+/* The last 4 KiB stay free: on an H200 a kernel of the gradient that used nearly all of it found numbers that are not finite where there
+ * were none. Whether it is that is not known; the interpreter finds nothing in that kernel. */
 bool crew_has_room(const emitter *e, int words) {
   enum { FREE = 4 << 10 };
   return words * 4 <= e->env.target->shared_bytes - FREE;
@@ -110,20 +111,10 @@ val crew_row_sum(const crew *c, val x) {
   return x;
 }
 
-/* The largest of all threads of the subgroup (u32). */
-static val largest(const crew *c, val x) {
-  enum { ARITHMETIC = 63, NON_UNIFORM = 61, REDUCE = 0 };
-  kernel *k = c->e->k;
-  spirv_capability(&k->s, NON_UNIFORM);
-  spirv_capability(&k->s, ARITHMETIC);
-  val scope = k_u32(k, SUBGROUP);
-  return spirv_op(&k->s, SPV_GroupNonUniformUMax, k->s.u32, SPV_ARGS(scope, REDUCE, x));
-}
-
 /* A number of each subgroup to its note; behind a barrier, the largest. */
 static void put_note(const crew *c, int note, val x) {
   kernel *k = c->e->k;
-  val all = largest(c, x), zero = k_index(k, 0);
+  val all = k_subgroup_max(k, x), zero = k_index(k, 0);
   val first = k_and(k, k_eq(k, c->row, zero), k_eq(k, c->place, zero));
   k_if one = k_if_begin(k, first);
   int subgroups = c->shape.rows * c->shape.columns;

@@ -1,6 +1,7 @@
 /* Lanes from memory and back: dense, strided, one for all, turned, by numbers. */
 #include "device/cpu/isa/lanes_half.h"
 #include "device/cpu/isa/lanes_set.h"
+#include "device/cpu/isa/lanes_stream.h"
 #include "device/cpu/isa/turn.h"
 
 /* --- 32 bits, floats or not: only moved --- */
@@ -42,16 +43,6 @@ static void turn_block(float *to, int64_t to_by, const float *from, int64_t from
 }
 
 /* --- blocks --- */
-#if defined(ISA_avx512)
-#define STREAM(to, x) _mm512_stream_ps(to, x)
-#elif defined(ISA_avx2)
-#define STREAM(to, x) _mm256_stream_ps(to, x)
-#elif defined(__SSE2__)
-#define STREAM(to, x) _mm_stream_ps(to, (__m128)(x))
-#else
-#define STREAM(to, x) vec_store(to, x)
-#endif
-
 static void stream_run(float *to, const float *from, int n) {
   int i = 0;
   for (; i < n && (uintptr_t)(to + i) % sizeof(vec) != 0; i++)
