@@ -17,8 +17,95 @@ import numpy as np
 import workloads
 
 
-class Engine:
+# --- what engines on CPUs and on GPUs (gpu_engines.py) share
+
+
+class Peer:
     package = None
+
+    @classmethod
+    def version(cls):
+        return f"{cls.package} {importlib.metadata.version(cls.package)}"
+
+
+class TorchSteps:
+    """One run of `self.model`, a workload of the module `self.models`. `compiled` is what is done to a function first."""
+
+    package = "torch"
+
+    def forward(self, x, compiled):
+        model = compiled(self.model)
+
+        def run():
+            with self.torch.inference_mode():
+                return model(*x), None
+
+        return run
+
+    def training(self, x, target, compiled):
+        def loss(*values):
+            output = self.model(*values)
+            return output, self.models.loss(self.workload, output, target)
+
+        loss = compiled(loss)
+
+        def run():
+            self.model.zero_grad(set_to_none=True)
+            output, value = loss(*x)
+            value.backward()
+            return output.detach(), value.detach()
+
+        return run
+
+
+class JaxSteps:
+    """jit of the function and of its value and gradient; the parameters are arguments."""
+
+    package = "jax"
+
+    def load(self, platform):
+        os.environ["JAX_PLATFORMS"] = platform
+        import jax
+
+        import jax_models
+
+        self.jax, self.models = jax, jax_models
+        self.values, self.trained = jax_models.parameters(self.workload, "live")
+
+    def step(self, form):
+        x = [self.jax.numpy.asarray(v) for v in workloads.inputs(self.workload, form)]
+        return self.training(x) if form == "training" else self.forward(x)
+
+    def forward(self, x):
+        model = self.jax.jit(self.models.MODELS[self.workload])
+        return lambda: (self.jax.block_until_ready(model(self.values, *x)), None)
+
+    def training(self, x):
+        model = self.models.MODELS[self.workload]
+
+        def loss(trained, rest, *inputs):
+            output = model({**trained, **rest}, *inputs)
+            return self.models.loss(self.workload, output), output
+
+        step = self.jax.jit(self.jax.value_and_grad(loss, has_aux=True))
+        trained = {name: self.values[name] for name in self.trained}
+        rest = {name: x for name, x in self.values.items() if name not in trained}
+
+        def run():
+            (value, output), gradients = self.jax.block_until_ready(step(trained, rest, *x))
+            self.see(gradients)
+            return output, value
+
+        return run
+
+    def see(self, gradients):
+        """Of a training run."""
+
+
+# --- engines on CPUs
+
+
+class Engine(Peer):
     forms = workloads.FORMS
 
     def __init__(self, workload, threads):
@@ -28,18 +115,13 @@ class Engine:
     def unfit(cls, workload):
         return None
 
-    @classmethod
-    def version(cls):
-        return f"{cls.package} {importlib.metadata.version(cls.package)}"
-
 
 # --- PyTorch
 
 
-class Eager(Engine):
+class Eager(TorchSteps, Engine):
     """As PyTorch runs it by itself, images stored [N, C, H, W]."""
 
-    package = "torch"
     channels_last = False
 
     def __init__(self, workload, threads):
@@ -63,33 +145,9 @@ class Eager(Engine):
 
     def prepare(self, form):
         x = self.inputs(form)
-        return self.training(x) if form == "training" else self.forward(x, form)
-
-    def forward(self, x, form):
-        model = self.compiled(self.model, form)
-
-        def run():
-            with self.torch.inference_mode():
-                return model(*x), None
-
-        return run
-
-    def training(self, x):
-        target = self.models.target(self.workload)
-
-        def loss(*values):
-            output = self.model(*values)
-            return output, self.models.loss(self.workload, output, target)
-
-        loss = self.compiled(loss, "training")
-
-        def run():
-            self.model.zero_grad(set_to_none=True)
-            output, value = loss(*x)
-            value.backward()
-            return output.detach(), value.detach()
-
-        return run
+        if form == "training":
+            return self.training(x, self.models.target(self.workload), lambda f: self.compiled(f, form))
+        return self.forward(x, lambda f: self.compiled(f, form))
 
 
 class EagerChannelsLast(Eager):
@@ -158,45 +216,13 @@ class OnnxRuntime(Engine):
 # --- JAX
 
 
-class Jax(Engine):
-    """jit of the function and of its value and gradient; the parameters are arguments."""
-
-    package = "jax"
-
+class Jax(JaxSteps, Engine):
     def __init__(self, workload, threads):
         super().__init__(workload, threads)
-        os.environ.setdefault("JAX_PLATFORMS", "cpu")
-        import jax
-
-        import jax_models
-
-        self.jax, self.models = jax, jax_models
-        self.values, self.trained = jax_models.parameters(workload, "live")
+        self.load(os.environ.get("JAX_PLATFORMS", "cpu"))
 
     def prepare(self, form):
-        x = [self.jax.numpy.asarray(v) for v in workloads.inputs(self.workload, form)]
-        return self.training(x) if form == "training" else self.forward(x)
-
-    def forward(self, x):
-        model = self.jax.jit(self.models.MODELS[self.workload])
-        return lambda: (self.jax.block_until_ready(model(self.values, *x)), None)
-
-    def training(self, x):
-        model = self.models.MODELS[self.workload]
-
-        def loss(trained, rest, *inputs):
-            output = model({**trained, **rest}, *inputs)
-            return self.models.loss(self.workload, output), output
-
-        step = self.jax.jit(self.jax.value_and_grad(loss, has_aux=True))
-        trained = {name: self.values[name] for name in self.trained}
-        rest = {name: x for name, x in self.values.items() if name not in trained}
-
-        def run():
-            (value, output), _ = self.jax.block_until_ready(step(trained, rest, *x))
-            return output, value
-
-        return run
+        return self.step(form)
 
 
 ENGINES = {"eager": Eager, "eager-nhwc": EagerChannelsLast, "compiled": Compiled, "onnxruntime": OnnxRuntime,

@@ -12,16 +12,15 @@ of its own (gpu_worker.py).
 """
 
 import copy
-import importlib.metadata
 import os
 
+import engines
 import workloads
 
 TRANSFORMERS = ("SmolLM2-135M", "SmolVLA", "Whisper-tiny")
 
 
-class Engine:
-    package = None
+class Engine(engines.Peer):
     apart = False  # a process for each form: compiling takes long
 
     def __init__(self, workload, device, lock):
@@ -36,18 +35,12 @@ class Engine:
         """Those with the same name wait for each other."""
         return cls.package
 
-    @classmethod
-    def version(cls):
-        return f"{cls.package} {importlib.metadata.version(cls.package)}"
-
 
 # --- PyTorch
 
 
-class Torch(Engine):
+class Torch(engines.TorchSteps, Engine):
     """What all forms of PyTorch share. All of it happens on one stream, which graphs can be captured from."""
-
-    package = "torch"
 
     def __init__(self, workload, device, lock):
         super().__init__(workload, device, lock)
@@ -82,30 +75,7 @@ class Torch(Engine):
     def work(self, form, channels_last=False, compiled=lambda function: function):
         """A function that starts one run and does not wait for it."""
         x = self.inputs(form, channels_last)
-        if form == "training":
-            return self.training(x, compiled)
-        model = compiled(self.model)
-
-        def work():
-            with self.torch.inference_mode():
-                return model(*x), None
-
-        return work
-
-    def training(self, x, compiled):
-        def loss(*values):
-            output = self.model(*values)
-            return output, self.models.loss(self.workload, output, self.target)
-
-        loss = compiled(loss)
-
-        def work():
-            self.model.zero_grad(set_to_none=True)
-            output, value = loss(*x)
-            value.backward()
-            return output.detach(), value.detach()
-
-        return work
+        return self.training(x, self.target, compiled) if form == "training" else self.forward(x, compiled)
 
     def wait(self):
         if self.stream:
@@ -232,10 +202,9 @@ class Autotuned(Compiled):
 # --- JAX
 
 
-class Jax(Engine):
-    """jit of the function and of its value and gradient; the parameters are arguments. TF32 is its default."""
+class Jax(engines.JaxSteps, Engine):
+    """TF32 is its default."""
 
-    package = "jax"
     apart = True
 
     @classmethod
@@ -245,18 +214,12 @@ class Jax(Engine):
 
     def __init__(self, workload, device, lock):
         super().__init__(workload, device, lock)
-        os.environ["JAX_PLATFORMS"] = device
         os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
-        import jax
-
-        import jax_models
-
-        self.jax, self.models, self.runs = jax, jax_models, {}
-        self.values, self.trained = jax_models.parameters(workload, "live")
+        self.load(device)
+        self.runs = {}
 
     def compile(self, form):
-        x = [self.jax.numpy.asarray(v) for v in workloads.inputs(self.workload, form)]
-        run = self.training(x) if form == "training" else self.forward(x)
+        run = self.step(form)
         with self.lock:
             run()
         self.runs[form] = run
@@ -264,26 +227,8 @@ class Jax(Engine):
     def variants(self, form):
         yield "jax", self.runs[form]
 
-    def forward(self, x):
-        model = self.jax.jit(self.models.MODELS[self.workload])
-        return lambda: (self.jax.block_until_ready(model(self.values, *x)), None)
-
-    def training(self, x):
-        model = self.models.MODELS[self.workload]
-
-        def loss(trained, rest, *inputs):
-            output = model({**trained, **rest}, *inputs)
-            return self.models.loss(self.workload, output), output
-
-        step = self.jax.jit(self.jax.value_and_grad(loss, has_aux=True))
-        trained = {name: self.values[name] for name in self.trained}
-        rest = {name: x for name, x in self.values.items() if name not in trained}
-
-        def run():
-            (value, output), self.gradients = self.jax.block_until_ready(step(trained, rest, *x))
-            return output, value
-
-        return run
+    def see(self, gradients):
+        self.gradients = gradients
 
     def gradient_norm(self):
         squares = (self.jax.numpy.square(g).sum() for g in self.gradients.values())

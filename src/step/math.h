@@ -61,6 +61,7 @@ static const float math_erf_far_below[] = {1, -0x1.14ceccp+1f, 0x1.29232ep+1f, -
  * rest. For larger angles it does not do. */
 #define MATH_ANGLE_MOST  1e6f
 #define MATH_TWO_OVER_PI 0x1.45f306dc9c883p-1
+#define MATH_HALF_PI     0x1.921fb6p+0f
 #define MATH_HALF_PI_HI  0x1.921fb544p+0
 #define MATH_HALF_PI_LO  0x1.0b4611a626331p-34
 static const float math_sin[] = {-0x1.555546p-3f, 0x1.110756p-7f, -0x1.994b44p-13f};

@@ -1,6 +1,8 @@
 /* See cpu_case.h. */
 #include "support/cpu_case.h"
 
+#include "support/test.h"
+
 #include <stdlib.h>
 
 enum { GARBAGE = 0xff }; /* NaN as f32 */
@@ -95,4 +97,12 @@ sn_status cpu_case_run(cpu_case *c, const step *s) {
   free(crew);
   free(j);
   return status;
+}
+
+void cpu_case_each_isa(void (*each)(const cpu_isa *isa)) {
+  for (int i = 0; cpu_isa_at(i); i++)
+    if (test_begin("%s", cpu_isa_at(i)->name)) {
+      each(cpu_isa_at(i));
+      test_end();
+    }
 }

@@ -20,6 +20,8 @@ typedef struct cpu_case {
 } cpu_case;
 
 sn_status cpu_case_run(cpu_case *c, const step *s);
+/* A sub-test of the running walk for every instruction set of this machine. */
+void cpu_case_each_isa(void (*each)(const cpu_isa *isa));
 /* A run for one thread with scratch memory of its own, for what is called below the level of steps. Free with mem. */
 cpu_run cpu_case_alone(sn_ctx *ctx, const program *p, const int64_t *sizes, void *const *addresses,
                        char *scratch, size_t bytes);

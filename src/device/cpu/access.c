@@ -156,18 +156,6 @@ int64_t sum_start(const region_state *st, const index_sum *s, const segment *g, 
   return v;
 }
 
-static void add_divided(const odd_term *t, int64_t at, int64_t *v, int n) {
-  int64_t q = at / t->div, left = t->div - at % t->div;
-  q = t->mod ? q % t->mod : q;
-  for (int i = 0; i < n; i++) {
-    v[i] += t->stride * q;
-    if (--left == 0) {
-      left = t->div;
-      q = q + 1 == t->mod ? 0 : q + 1;
-    }
-  }
-}
-
 void sum_numbers(const region_state *st, const index_sum *s, const segment *g, int axis,
                  int64_t *v) {
   int64_t start = sum_start(st, s, g, axis), by = s->stride[axis];
@@ -178,7 +166,7 @@ void sum_numbers(const region_state *st, const index_sum *s, const segment *g, i
       st->kernels->add_index(v, (const int32_t *)st->ops[t->from].lanes + g->lane, t->stride,
                              t->mod, g->n);
     else if (t->axis == axis)
-      add_divided(t, g->at[axis], v, g->n);
+      st->kernels->add_divided(v, t->stride, g->at[axis], t->div, t->mod, g->n);
   }
 }
 

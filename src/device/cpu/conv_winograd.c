@@ -15,8 +15,6 @@ typedef struct winograd_work {
   int64_t held; /* the block whose patches are there; -1: none */
 } winograd_work;
 
-static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
-
 /* --- opening --- */
 
 static void open_images(const cpu_run *r, const matmul_part *t, winograd_images *out) {

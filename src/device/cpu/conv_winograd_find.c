@@ -15,8 +15,6 @@ enum {
   APART = 16                 /* floats between planes, so that they do not push each other out */
 };
 
-static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
-
 /* --- finding --- */
 
 bool winograd_open(const matmul_part *t, sn_dim base, const term *terms, int n,

@@ -24,8 +24,6 @@ enum {
 /* Axes of such a part; where there is one image, its axis is left out. */
 enum { GRAD_CHANNEL, GRAD_KY, GRAD_KX, GRAD_RESULT, GRAD_N, GRAD_Y, GRAD_X };
 
-static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
-
 /* --- finding --- */
 
 static int left_out(const matmul_part *t) { return 3 - t->accs[0].products[0].n_k; }

@@ -26,8 +26,10 @@ enum {
 enum { MATMUL_ACCS = 16 };
 /* Bytes of shared scratch of a step, at most. */
 enum { MATMUL_SHARED = 48 << 20 };
+/* Pieces of at most `by` that n makes. */
+static inline int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 /* k in whole blocks. */
-static inline int64_t matmul_whole_k(int64_t k) { return (k + MATMUL_K - 1) / MATMUL_K * MATMUL_K; }
+static inline int64_t matmul_whole_k(int64_t k) { return up(k, MATMUL_K) * MATMUL_K; }
 
 /* A group of neighbouring axes, counted as one. */
 typedef struct axis_group {
@@ -137,7 +139,7 @@ typedef struct matmul_work {
   int64_t sums_row, sums_size; /* distance of rows, of accumulators */
 } matmul_work;
 
-static inline int64_t whole_panels(int64_t n, int width) { return (n + width - 1) / width * width; }
+static inline int64_t whole_panels(int64_t n, int width) { return up(n, width) * width; }
 
 /* matmul.c */
 int matmul_products(const matmul_part *t);

@@ -21,8 +21,6 @@ static const double UNIT_FLOPS = 4e6; /* more are worth a cut */
 static const double UNIT_COST =
     0.15; /* of a unit, in panels: the other side comes from afar again */
 
-static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
-
 static int64_t panels_of(const matmul_shape *s, int side) {
   return max_i64(1, up(s->extent[side], s->width[side]));
 }

@@ -7,8 +7,6 @@
 
 enum { PACK_FLOATS = 32 * 1024 }; /* that a thread makes ready at a time */
 
-static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
-
 /* --- what is ready --- */
 
 static float *take_ready(matmul_work *w, int side, int64_t k) {

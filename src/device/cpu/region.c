@@ -4,7 +4,6 @@
 #include "device/cpu/machine.h"
 
 #include "base/half.h"
-#include "base/philox.h"
 
 #include <assert.h>
 
@@ -37,22 +36,13 @@ static void fill_number(region_op_state *op, double x, int n) {
 }
 
 static void run_word(region_state *st, region_op_state *op, const tile *t) {
-  const uint32_t *low = st->ops[op->a].lanes, *high = st->ops[op->b].lanes,
-                 *counter = st->ops[op->c].lanes;
-  uint32_t *out = op->own, stream = (uint32_t)(int64_t)op->i->x, words[4] = {0};
-  uint64_t block = UINT64_MAX; /* of `words`, for the lane before */
+  lane_words w = {.numbers = st->numbers,
+                  .low = st->ops[op->a].lanes,
+                  .high = st->ops[op->b].lanes,
+                  .counter = st->ops[op->c].lanes,
+                  .stream = (uint32_t)(int64_t)op->i->x};
   access_numbers(st, op->at, t);
-  for (int i = 0; i < t->n; i++) {
-    uint64_t number = (uint64_t)st->numbers[i];
-    if (number / 4 != block || low[i] != low[i - 1] || high[i] != high[i - 1] ||
-        counter[i] != counter[i - 1]) {
-      block = number / 4;
-      words[0] = (uint32_t)block, words[1] = (uint32_t)(block >> 32);
-      words[2] = counter[i], words[3] = stream;
-      philox((const uint32_t[2]){low[i], high[i]}, words);
-    }
-    out[i] = words[number % 4];
-  }
+  st->kernels->words(op->own, &w, t->n);
 }
 
 static void run_require(cpu_run *r, region_state *st, const region_op_state *op, int n) {

@@ -324,12 +324,9 @@ static void check_world(uint32_t seed, const cpu_isa *isa) {
   free_world(w);
 }
 
-TEST_WALK(operands_are_what_their_accesses_say) {
-  for (int i = 0; cpu_isa_at(i); i++) {
-    if (!test_begin("%s", cpu_isa_at(i)->name))
-      continue;
-    for (uint32_t seed = 1; seed <= 3000 && !test_failed(); seed++)
-      check_world(seed, cpu_isa_at(i));
-    test_end();
-  }
+static void check_worlds(const cpu_isa *isa) {
+  for (uint32_t seed = 1; seed <= 3000 && !test_failed(); seed++)
+    check_world(seed, isa);
 }
+
+TEST_WALK(operands_are_what_their_accesses_say) { cpu_case_each_isa(check_worlds); }

@@ -1,4 +1,5 @@
 /* Casts, rounding to narrow dtypes, floats of random words. */
+#include "device/cpu/isa/alu_floats.h"
 #include "device/cpu/isa/alu_set.h"
 #include "device/cpu/isa/lanes_half.h"
 
@@ -60,28 +61,24 @@ void ISA(lanes_round)(sn_dtype dtype, void *lanes, int n) {
 /* --- random words --- */
 BLOCKS_1(unit, float, int32_t, (float)((uint32_t)p >> 8) * 0x1p-24f)
 
-/* Sine or cosine of a turn of t / 2^24: exact reduction to an eighth, so that no multiple of pi is rounded far from 0. */
-static double turn(uint32_t t, bool sine) {
-  if (sine) /* sin(t) = cos(t - a quarter) */
-    t = (t + (3u << 22)) & 0xffffff;
-  uint32_t quarter = t >> 22, within = t & 0x3fffff;
-  bool minus = quarter == 1 || quarter == 2;
-  if (quarter & 1) /* cos(90° + w) = -cos(90° - w) */
-    within = (1u << 22) - within;
-  double eighth = 6.283185307179586 * 0x1p-24;
-  double v = within <= 1u << 21 ? cos(within * eighth) : sin(((1u << 22) - within) * eighth);
-  return minus ? -v : v;
+/* The upper 24 bits of words, whole numbers. */
+VEC_INLINE vec_i32 top_bits(const int32_t *words) {
+  vec_u32 x;
+  memcpy(&x, words, sizeof x);
+  return (vec_i32)(x >> 8);
 }
-static float normal(uint32_t a, uint32_t b, bool second) {
-  double radius = sqrt(-2 * log(((a >> 8) + 1) * 0x1p-24));
-  return (float)(radius * turn(b >> 8, second));
-}
+/* A radius and the sine or cosine of a turn of t / 2^24, which is brought to an eighth of a turn exactly, before it meets pi. */
 KERNEL(gauss) {
   (void)x, (void)y;
-  float *o = out;
   const int32_t *a = pa, *b = pb, *c = pc;
-  for (int i = 0; i < n; i++)
-    o[i] = normal((uint32_t)a[i], (uint32_t)b[i], c[i] != 0);
+  for (int i = 0; i < n; i += VEC) {
+    vec u = (vec_of_ints(top_bits(a + i)) + 1) * 0x1p-24f;
+    vec_i32 t = top_bits(b + i), quarter = (t + (1 << 21)) >> 22, second;
+    memcpy(&second, c + i, sizeof second);
+    vec r = vec_of_ints(t - (quarter << 22)) * (MATH_HALF_PI * 0x1p-22f);
+    vec v = vec_sine(r, quarter + 1 + (second != 0));
+    vec_store((float *)out + i, root_of(vec_log(u) * -2) * v);
+  }
 }
 
 lane_alu ISA(alu_random)(alu code) {

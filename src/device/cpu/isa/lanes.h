@@ -71,6 +71,13 @@ typedef struct lane_move {
   bool past; /* the caches, where that is possible */
 } lane_move;
 
+/* Of each lane: the number of its word, and the key and counter of the draw (ops/choose/choose.h). */
+typedef struct lane_words {
+  const int64_t *numbers;
+  const uint32_t *low, *high, *counter;
+  uint32_t stream;
+} lane_words;
+
 typedef struct lane_kernels {
   /* NULL: no such instruction, or not with such arguments. `from` is the dtype of argument a (of b for select). */
   lane_alu (*alu)(alu code, sn_dtype result, sn_dtype from, unsigned ones);
@@ -94,12 +101,16 @@ typedef struct lane_kernels {
   /* Elements numbers[i]; 0 where inside (may be NULL) is. */
   void (*gather)(sn_dtype dtype, void *lanes, const void *from, const int64_t *numbers,
                  const uint8_t *inside, int n);
+  /* Random words; exactly n. */
+  void (*words)(uint32_t *lanes, const lane_words *w, int n);
   /* lanes[i] = start + i * by, wrapping; exactly n */
   void (*ramp)(int32_t *lanes, int32_t start, int32_t by, int n);
   /* Numbers of elements, exactly n: v[i] = start + i * by; v[i] += stride * lanes[i], these brought into 0 … mod-1 first
-   * (mod 0: not); inside[i] stays where 0 <= v[i] < size and becomes 0 elsewhere. */
+   * (mod 0: not); v[i] += stride * ((at + i) / div % mod) (mod 0: not); inside[i] stays where 0 <= v[i] < size and becomes 0
+   * elsewhere. */
   void (*begin_numbers)(int64_t *v, int64_t start, int64_t by, int n);
   void (*add_index)(int64_t *v, const int32_t *lanes, int64_t stride, int64_t mod, int n);
+  void (*add_divided)(int64_t *v, int64_t stride, int64_t at, int64_t div, int64_t mod, int n);
   void (*within)(uint8_t *inside, const int64_t *v, int64_t size, int n);
   void (*scatter)(sn_dtype dtype, void *to, const void *lanes, const int64_t *numbers, int n);
 

@@ -239,6 +239,25 @@ void ISA(lanes_add_index)(int64_t *v, const int32_t *lanes, int64_t stride, int6
     }
 }
 
+/* A power of two without a wrap is vector code. */
+void ISA(lanes_add_divided)(int64_t *v, int64_t stride, int64_t at, int64_t div, int64_t mod,
+                            int n) {
+  int64_t q = mod ? at / div % mod : at / div, rest = at % div;
+  if ((div & (div - 1)) == 0 && (mod == 0 || q + (rest + n) / div < mod)) {
+    int shift = __builtin_ctzll((unsigned long long)div);
+    for (int i = 0; i < n; i++)
+      v[i] += stride * (q + (int64_t)((uint64_t)(rest + i) >> shift));
+    return;
+  }
+  for (int i = 0; i < n; i++) {
+    v[i] += stride * q;
+    if (++rest == div) {
+      rest = 0;
+      q = q + 1 == mod ? 0 : q + 1;
+    }
+  }
+}
+
 void ISA(lanes_within)(uint8_t *inside, const int64_t *v, int64_t size, int n) {
   for (int i = 0; i < n; i++)
     inside[i] &= (uint8_t)((v[i] >= 0) & (v[i] < size));

@@ -22,9 +22,12 @@ void ISA(lanes_stream)(void *to, const void *lanes, const lane_block *b);
 void ISA(lanes_fence)(void);
 void ISA(lanes_copy)(float *to, const float *from, const lane_move *m);
 void ISA(lanes_turn)(float *to, const float *from, const lane_move *m);
+void ISA(lanes_words)(uint32_t *lanes, const lane_words *w, int n);
 void ISA(lanes_ramp)(int32_t *lanes, int32_t start, int32_t by, int n);
 void ISA(lanes_begin_numbers)(int64_t *v, int64_t start, int64_t by, int n);
 void ISA(lanes_add_index)(int64_t *v, const int32_t *lanes, int64_t stride, int64_t mod, int n);
+void ISA(lanes_add_divided)(int64_t *v, int64_t stride, int64_t at, int64_t div, int64_t mod,
+                            int n);
 void ISA(lanes_within)(uint8_t *inside, const int64_t *v, int64_t size, int n);
 void ISA(lanes_gather)(sn_dtype dtype, void *lanes, const void *from, const int64_t *numbers,
                        const uint8_t *inside, int n);

@@ -299,17 +299,22 @@ VEC_INLINE vec vec_cos_near(vec r) {
   vec t = r * r;
   return vec_fma(t * t, VEC_POLY(t, math_cos), vec_fma(vec_all(-0.5f), t, vec_all(1)));
 }
-/* The sine of an angle `turn` quarters further on. */
-VEC_INLINE vec vec_sine(vec x, int turn) {
-  vec_i32 q, odd;
-  vec r = vec_angle(x, &q);
-  q += turn;
-  odd = -(q & 1);
+/* The sine of r, |r| <= pi/4, and q quarters of a turn. */
+VEC_INLINE vec vec_sine(vec r, vec_i32 q) {
+  vec_i32 odd = -(q & 1);
   vec_i32 v = ((vec_i32)vec_cos_near(r) & odd) | ((vec_i32)vec_sin_near(r) & ~odd);
   return (vec)(v ^ ((q & 2) << 30));
 }
-VEC_INLINE vec vec_sin(vec x) { return vec_pick(vec_same(x, vec_all(0)), x, vec_sine(x, 0)); }
-VEC_INLINE vec vec_cos(vec x) { return vec_sine(x, 1); }
+VEC_INLINE vec vec_sin(vec x) {
+  vec_i32 q;
+  vec r = vec_angle(x, &q);
+  return vec_pick(vec_same(x, vec_all(0)), x, vec_sine(r, q));
+}
+VEC_INLINE vec vec_cos(vec x) {
+  vec_i32 q;
+  vec r = vec_angle(x, &q);
+  return vec_sine(r, q + 1);
+}
 VEC_INLINE vec vec_tan(vec x) {
   vec_i32 q, odd;
   vec r = vec_angle(x, &q), s = vec_sin_near(r), c = vec_cos_near(r);

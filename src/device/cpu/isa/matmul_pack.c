@@ -98,8 +98,14 @@ VEC_INLINE void pack_lines(const float *from, int64_t row, int64_t k_step, int64
     }
 }
 
-VEC_INLINE void pack_width(const float *from, int64_t row, int64_t k_step, int64_t n, int64_t k,
-                           int width, float *to, int64_t panel) {
+/* Calls f, which is inline, with a width that is a constant where it is one of the tiles'. */
+#define WITH_WIDTH(f, width, ...)                     \
+  ((width) == TILE_ROWS   ? f(TILE_ROWS, __VA_ARGS__) \
+   : (width) == TILE_COLS ? f(TILE_COLS, __VA_ARGS__) \
+                          : f(width, __VA_ARGS__))
+
+VEC_INLINE void pack_width(int width, const float *from, int64_t row, int64_t k_step, int64_t n,
+                           int64_t k, float *to, int64_t panel) {
   if (k_step != 1)
     pack_lines(from, row, k_step, n, k, width, to, panel);
   for (int64_t i = 0; k_step == 1 && i < n; i += width)
@@ -107,15 +113,9 @@ VEC_INLINE void pack_width(const float *from, int64_t row, int64_t k_step, int64
               width);
 }
 
-/* Widths of tiles are constants. */
 void ISA(matmul_pack)(const float *from, int64_t row, int64_t k_step, int64_t n, int64_t k,
                       int width, float *to, int64_t panel) {
-  if (width == TILE_ROWS)
-    pack_width(from, row, k_step, n, k, TILE_ROWS, to, panel);
-  else if (width == TILE_COLS)
-    pack_width(from, row, k_step, n, k, TILE_COLS, to, panel);
-  else
-    pack_width(from, row, k_step, n, k, width, to, panel);
+  WITH_WIDTH(pack_width, width, from, row, k_step, n, k, to, panel);
 }
 
 /* --- rows of several matrices --- */
@@ -130,7 +130,7 @@ VEC_INLINE void copy_part(const float *from, int64_t k_step, int n, int k, float
     }
 }
 
-VEC_INLINE void pack_rows(const float *from, int64_t k_step, int64_t n, int64_t k, int width,
+VEC_INLINE void pack_rows(int width, const float *from, int64_t k_step, int64_t n, int64_t k,
                           int lane, float *to, int64_t panel) {
   for (int64_t p = 0; p < k; p += K_AT_ONCE) {
     int steps = (int)(k - p < K_AT_ONCE ? k - p : K_AT_ONCE), rows;
@@ -148,10 +148,5 @@ VEC_INLINE void pack_rows(const float *from, int64_t k_step, int64_t n, int64_t 
 
 void ISA(matmul_pack_rows)(const float *from, int64_t k_step, int64_t n, int64_t k, int width,
                            int lane, float *to, int64_t panel) {
-  if (width == TILE_COLS)
-    pack_rows(from, k_step, n, k, TILE_COLS, lane, to, panel);
-  else if (width == TILE_ROWS)
-    pack_rows(from, k_step, n, k, TILE_ROWS, lane, to, panel);
-  else
-    pack_rows(from, k_step, n, k, width, lane, to, panel);
+  WITH_WIDTH(pack_rows, width, from, k_step, n, k, lane, to, panel);
 }
