@@ -37,8 +37,8 @@ typedef struct sn_span {
 } sn_span;
 
 /* How matmuls and what is like them multiply floats; everything else, and all sums, are f32 or better in any case.
- * SN_PRECISION_FAST: where the device has units for matrices of halves, an f32 product is the sum of three products of halves: about
- * 16 bits of each factor. SN_PRECISION_HALF: one product, 8 bits (bf16) of each factor. A device without such units computes
+ * SN_PRECISION_FAST: where the device has units for matrices of halves, an f32 product is the sum of three products of halves: 16 to
+ * 21 bits of each factor. SN_PRECISION_HALF: one product, 8 to 11 bits of each factor. A device without such units computes
  * SN_PRECISION_EXACT: f32 factors. */
 typedef enum sn_precision { SN_PRECISION_EXACT, SN_PRECISION_FAST, SN_PRECISION_HALF } sn_precision;
 

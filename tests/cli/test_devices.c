@@ -7,6 +7,16 @@
 
 #define SINEW(...) command_run(command_sinew(), __VA_ARGS__, (char *)NULL)
 
+/* As on a machine without a GPU; NULL: as it is. */
+static void use_drivers(const char *file) {
+  const char *names[] = {"VK_ICD_FILENAMES", "VK_DRIVER_FILES"};
+  for (int i = 0; i < 2; i++)
+    if (file)
+      setenv(names[i], file, 1);
+    else
+      unsetenv(names[i]);
+}
+
 static void check_without(const char *name, const char *says) {
   command_result r = SINEW("check", "dir", "golden.json", "--device", name);
   CHECK_EQ_INT(r.code, 2);
@@ -16,8 +26,7 @@ static void check_without(const char *name, const char *says) {
 }
 
 TEST(no_driver) {
-  setenv("VK_ICD_FILENAMES", "/no/such/file", 1);
-  setenv("VK_DRIVER_FILES", "/no/such/file", 1);
+  use_drivers("/no/such/file");
   check_without("vulkan", "no Vulkan");
   check_without("vulkan:0", "no Vulkan");
   command_result r = SINEW("devices");
@@ -25,8 +34,7 @@ TEST(no_driver) {
   CHECK(strstr(r.out, "vulkan") == NULL);
   CHECK_STR_HAS(r.out, "cpu");
   command_free(&r);
-  unsetenv("VK_ICD_FILENAMES");
-  unsetenv("VK_DRIVER_FILES");
+  use_drivers(NULL);
 }
 
 static void check_on_cpu(const char *device, const char *says) {
@@ -44,13 +52,11 @@ static void check_on_cpu(const char *device, const char *says) {
 
 /* It means the CPU where no GPU is good, and says why. */
 TEST(auto_says_why_it_is_the_cpu) {
-  setenv("VK_ICD_FILENAMES", "/no/such/file", 1);
-  setenv("VK_DRIVER_FILES", "/no/such/file", 1);
+  use_drivers("/no/such/file");
   check_on_cpu("auto", "no Vulkan");
   check_on_cpu("cpu", "");
   check_on_cpu("ref", "");
-  unsetenv("VK_ICD_FILENAMES");
-  unsetenv("VK_DRIVER_FILES");
+  use_drivers(NULL);
 }
 
 TEST(no_such_device) {

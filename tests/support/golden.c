@@ -19,15 +19,15 @@ const char *golden_device(void) {
   return name ? name : "cpu";
 }
 
-/* The environment's SINEW_TEST_PRECISION: what a device may lose by it is allowed for. */
-static sn_precision precision(void) {
+/* What a device may lose by it is allowed for. */
+sn_precision golden_precision(void) {
   const char *name = getenv("SINEW_TEST_PRECISION");
   return name && strcmp(name, "fast") == 0 ? SN_PRECISION_FAST : SN_PRECISION_EXACT;
 }
 
 /* `fast`: 1e-4 of the loss, 1e-3 of a gradient's norm. */
 static double allowed(double tolerance) {
-  return precision() == SN_PRECISION_FAST ? 10 * tolerance : tolerance;
+  return golden_precision() == SN_PRECISION_FAST ? 10 * tolerance : tolerance;
 }
 
 double golden_seconds(void) {
@@ -194,7 +194,7 @@ bool golden_went(const golden *s, sn_status status) {
 }
 
 static bool run_once(golden *s) {
-  sn_session_options o = {.device = golden_device(), .precision = precision()};
+  sn_session_options o = {.device = golden_device(), .precision = golden_precision()};
   double before = golden_seconds();
   if (!golden_went(s, sn_graph_status(s->graph)) ||
       !golden_went(s, sn_session_create(s->graph, s->store, &o, &s->session)) ||

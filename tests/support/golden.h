@@ -26,6 +26,8 @@ typedef struct golden {
 } golden;
 
 const char *golden_device(void);
+/* The environment's SINEW_TEST_PRECISION. */
+sn_precision golden_precision(void);
 double golden_seconds(void);
 /* Builds the graph and fills the store. Every failure on the way is one of the test. */
 bool golden_start(golden *s, const sn_workload *w, sn_workload_init init);

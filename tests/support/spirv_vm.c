@@ -12,6 +12,8 @@ vm *vm_create(int subgroup) {
   return v;
 }
 
+void vm_hide_places(vm *v, bool hide) { v->hides_places = hide; }
+
 static void free_module(vm_module *m) {
   for (uint32_t i = 0; i < m->types.n; i++)
     free(m->types.at[i].offset);

@@ -32,6 +32,8 @@ typedef struct vm_module vm_module;
 
 vm *vm_create(int subgroup);
 void vm_destroy(vm *v);
+/* Elements of matrices are at no places that a kernel could know, where they would be at those of kernel_matrix.h. */
+void vm_hide_places(vm *v, bool hide);
 /* What was found last; "" when nothing was. */
 const char *vm_finding(const vm *v);
 

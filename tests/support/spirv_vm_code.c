@@ -312,7 +312,14 @@ bool vm_write_code(vm_module *m) {
         return false;
     }
   }
-  for (uint32_t i = 0; i < m->edges.n; i++)
-    m->edges.at[i].pc = m->blocks.at[m->edges.at[i].block].pc;
+  for (uint32_t i = 0; i < m->edges.n; i++) {
+    vm_edge *e = &m->edges.at[i];
+    uint32_t words = 0;
+    for (uint32_t k = 0; k < e->n; k++)
+      words += m->extra.at[e->first + 3 * k + 2];
+    if (words > VM_PHI_WORDS)
+      return vm_wrong(m, m->blocks.at[e->block].at, "phis of %u words", words);
+    e->pc = m->blocks.at[e->block].pc;
+  }
   return true;
 }

@@ -17,7 +17,7 @@
 
 typedef uint64_t word;
 
-enum { VM_CALLS = 8, VM_MAPS = 4096, VM_MAX_THREADS = 1024 };
+enum { VM_CALLS = 8, VM_MAPS = 4096, VM_MAX_THREADS = 1024, VM_PHI_WORDS = 2048 };
 #define VM_CONSTANT 0x80000000u
 
 enum {
@@ -243,6 +243,7 @@ typedef struct vm_mapping {
 
 struct vm {
   int subgroup;
+  bool hides_places;
   char finding[1024];
   LIST(vm_mapping) maps;
   LIST(vm_module *) modules;

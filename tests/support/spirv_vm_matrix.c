@@ -1,10 +1,26 @@
-/* Cooperative matrices. Element e of a matrix (row by row) is the (e / threads)-th of one of the subgroup's threads:
- * which, is the driver's choice, so it differs with the order of threads. See spirv_vm_inner.h. */
+/* Cooperative matrices. Which elements a thread has, is the driver's choice: element e of a matrix (row by row) is the
+ * (e / threads)-th of one of the subgroup's threads, another one with every order of threads. Where places are known
+ * (device/vulkan/kernel_matrix.h), they are those. See spirv_vm_inner.h. */
 #include "support/spirv_vm_inner.h"
 
-enum { MATRIX_MOST = 256 * 256 };
+enum { MATRIX_MOST = 256 * 256, USE_B = 1, PLACES_SIDE = 16, PLACES_THREADS = 32 };
 
-static word *element(vm *v, vm_thread *first, int n, uint32_t ref, uint32_t e) {
+static bool has_places(const vm *v, const vm_type *t, int n) {
+  return !v->hides_places && n == PLACES_THREADS && t->rows == PLACES_SIDE &&
+         t->columns == PLACES_SIDE;
+}
+
+/* Thread 4 g + t: row g, then g + 8, each with columns 2 t, 2 t + 1, 2 t + 8, 2 t + 9; of b the other way round. */
+static word *known_place(vm *v, vm_thread *first, uint32_t ref, const vm_type *t, uint32_t e) {
+  uint32_t row = e / PLACES_SIDE, column = e % PLACES_SIDE;
+  uint32_t one = t->use == USE_B ? column : row, four = t->use == USE_B ? row : column;
+  uint32_t lane = 4 * (one % 8) + four % 8 / 2;
+  return vm_at(v->m, &first[lane], ref) + 4 * (one / 8) + 2 * (four / 8) + four % 2;
+}
+
+static word *element(vm *v, vm_thread *first, int n, uint32_t ref, const vm_type *t, uint32_t e) {
+  if (has_places(v, t, n))
+    return known_place(v, first, ref, t, e);
   uint32_t lane = vm_ordered(v->job, e % (uint32_t)n, (uint32_t)n);
   return vm_at(v->m, &first[lane], ref) + e / (uint32_t)n;
 }
@@ -94,7 +110,7 @@ static bool move(vm *v, vm_thread *first, int n, const vm_op *o, bool load) {
   for (uint32_t i = 0; i < lines * inside; i++) {
     uint32_t line = i / inside, k = i % inside;
     word byte = (word)line * p.stride * p.pointee_words * p.scalar_bytes + k * p.bytes;
-    word *x = element(v, first, n, o->dst, o->c ? k * p.t->columns + line : i);
+    word *x = element(v, first, n, o->dst, p.t, o->c ? k * p.t->columns + line : i);
     if (!(p.storage == STORE_WORKGROUP ? move_shared : move_buffer)(v, &all, o, &p, byte, load, x))
       return false;
   }
@@ -105,7 +121,7 @@ static bool move(vm *v, vm_thread *first, int n, const vm_op *o, bool load) {
 
 static void gather(vm *v, vm_thread *first, int n, uint32_t ref, const vm_type *t, float *out) {
   for (uint32_t e = 0; e < t->rows * t->columns; e++)
-    out[e] = vm_float_of(*element(v, first, n, ref, e), (int)t->encoding);
+    out[e] = vm_float_of(*element(v, first, n, ref, t, e), (int)t->encoding);
 }
 
 static bool multiply(vm *v, vm_thread *first, int n, const vm_op *o) {
@@ -121,7 +137,7 @@ static bool multiply(vm *v, vm_thread *first, int n, const vm_op *o) {
       for (uint32_t j = 0; j < tc->columns; j++)
         c[i * tc->columns + j] += a[i * ta->columns + k] * b[k * tb->columns + j];
   for (uint32_t e = 0; e < tc->rows * tc->columns; e++)
-    *element(v, first, n, o->dst, e) = vm_float_bits(c[e], (int)tc->encoding);
+    *element(v, first, n, o->dst, tc, e) = vm_float_bits(c[e], (int)tc->encoding);
   return true;
 }
 

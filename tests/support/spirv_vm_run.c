@@ -23,18 +23,17 @@ static inline void copy(word *to, const word *from, uint32_t n) {
 
 /* Takes a way: phis get their values, all at once. The next instruction. */
 static inline const vm_op *follow(const vm_module *m, vm_thread *t, uint32_t number) {
-  enum { ROOM = 512 };
   const vm_edge *e = &m->edges.at[number];
   const uint32_t *copy = m->extra.at + e->first;
   if (e->n == 1) {
     memmove(t->frame + copy[0], vm_at(m, t, copy[1]), copy[2] * sizeof(word));
   } else if (e->n > 1) {
-    word kept[ROOM];
+    word kept[VM_PHI_WORDS];
     uint32_t used = 0;
-    for (uint32_t i = 0; i < e->n && used + copy[3 * i + 2] <= ROOM; used += copy[3 * i++ + 2])
+    for (uint32_t i = 0; i < e->n; used += copy[3 * i++ + 2])
       memcpy(kept + used, vm_at(m, t, copy[3 * i + 1]), copy[3 * i + 2] * sizeof(word));
     used = 0;
-    for (uint32_t i = 0; i < e->n && used + copy[3 * i + 2] <= ROOM; used += copy[3 * i++ + 2])
+    for (uint32_t i = 0; i < e->n; used += copy[3 * i++ + 2])
       memcpy(t->frame + copy[3 * i], kept + used, copy[3 * i + 2] * sizeof(word));
   }
   t->budget--;

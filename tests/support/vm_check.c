@@ -97,6 +97,7 @@ static bool run_one(const check_run *c, int subgroup, vm_order order, char *why,
                     .states = l.states};
   if (c->options.precision != SN_PRECISION_EXACT) {
     x.target.f16 = x.target.bf16 = true;
+    x.target.places = subgroup == 32;
     for (int i = 0; i < 3; i++)
       x.target.matrix[i] = 16;
   }

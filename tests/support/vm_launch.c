@@ -34,6 +34,7 @@ static uint64_t slot_value(const vm_launcher *l, const slot *s) {
   case SLOT_INVERSE: return slot_inverse(amount_at(&s->of, l->sizes));
   case SLOT_ADDRESS: return l->addresses[s->value];
   case SLOT_SCRATCH: return l->scratch + (uint64_t)s->byte;
+  case SLOT_KEPT: return l->kept + (uint64_t)s->byte;
   case SLOT_FAILURES: return l->failures;
   }
   return 0;
@@ -98,8 +99,16 @@ static bool run(vm_launcher *l, const launch *of, bool after) {
 bool vm_launch(vm_launcher *l, const step_launches *all, bool after) {
   if (after) /* a step without launches is a barrier, too */
     vm_barrier(l->v);
-  for (int i = 0; i < all->n; i++)
-    if (!run(l, &all->launches[i], all->launches[i].after))
-      return false;
+  for (int kept = 1; kept >= 0; kept--) { /* those of prepare come first, and are waited for */
+    bool any = false;
+    for (int i = 0; i < all->n; i++) {
+      const launch *of = &all->launches[i];
+      if (of->kept == (kept == 1) && !run(l, of, of->after))
+        return false;
+      any = any || of->kept;
+    }
+    if (kept && any)
+      vm_barrier(l->v);
+  }
   return true;
 }

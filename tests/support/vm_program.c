@@ -18,7 +18,7 @@ typedef struct machine {
   struct shader_table shaders;
   vm_memory *home[HOMES]; /* arenas: one; leaves and constants: by index */
   int n_home[HOMES];
-  vm_memory failures, scratch;
+  vm_memory failures, scratch, kept;
   uint64_t *addresses;
   const step
       *absorbed; /* the step before, where it has no launches since the one at hand computes it */
@@ -152,20 +152,25 @@ static void forget_values(machine *m, int number) {
 static sn_status run_step(machine *m, int number, bool first) {
   const step *s = &m->p->steps[number];
   step_launches launches;
+  struct kept_table kept = {0}; /* each step has its own */
   emit_env env = {.ctx = m->x->ctx,
                   .memory = &m->memory,
                   .program = m->p,
                   .target = &m->x->target,
                   .wide = m->x->wide,
                   .precision = m->x->precision,
+                  .kept = &kept,
                   .shaders = &m->shaders};
   SN_TRY(emit_step(&env, s, &launches));
   vm_memory_create(&m->scratch, (size_t)launches.scratch_bytes);
   m->launcher.scratch = vm_map(m->v, &m->scratch, 0, m->scratch.bytes, VM_READ | VM_WRITE);
+  vm_memory_create(&m->kept, (size_t)kept.bytes);
+  m->launcher.kept = vm_map(m->v, &m->kept, 0, m->kept.bytes, VM_READ | VM_WRITE);
   allow_uses(m, s);
   forget_values(m, number);
   bool ok = vm_launch(&m->launcher, &launches, s->barrier || first);
   vm_memory_destroy(&m->scratch);
+  vm_memory_destroy(&m->kept);
   m->absorbed = launches.n == 0 && s->kind == STEP_ROW ? s : NULL;
   return ok ? SN_OK
             : diag_fail(m->x->ctx, SN_ERR_INTERNAL, "step %d (%s, \"%s\"): %s", number,
@@ -215,6 +220,7 @@ static sn_status take_results(machine *m) {
 
 sn_status vm_execute(vm_execution *x) {
   machine m = {.x = x, .p = x->program, .v = vm_create(x->target.subgroup)};
+  vm_hide_places(m.v, !x->target.places);
   arena_init(&m.memory, x->ctx);
   make_homes(&m);
   m.launcher = (vm_launcher){.v = m.v,

@@ -31,6 +31,7 @@ void stage_close(vm_stage *s) {
 
 static void make_memory(vm_stage *s) {
   s->v = vm_create(s->target.subgroup);
+  vm_hide_places(s->v, s->hides_places);
   vm_memory_create(&s->data, 4 * STAGE_WORDS);
   vm_memory_create(&s->read_only, 64);
   vm_memory_define(&s->data, 0, 4 * STAGE_DEFINED, true);

@@ -24,6 +24,7 @@ typedef struct vm_stage {
   vm *v;
   vm_memory data, read_only;
   uint64_t block[64];
+  bool hides_places; /* of elements of matrices (spirv_vm.h) */
 } vm_stage;
 
 bool stage_open(vm_stage *s, int subgroup, void (*body)(kernel *k));

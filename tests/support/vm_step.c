@@ -14,7 +14,7 @@ enum { MAX_VALUES = 256 };
 typedef struct machine {
   vm_step *step;
   vm *v;
-  vm_memory values[MAX_VALUES], scratch, failures;
+  vm_memory values[MAX_VALUES], scratch, kept, failures;
   uint64_t address[MAX_VALUES], failures_at;
   arena memory;
   struct shader_table shaders;
@@ -82,6 +82,7 @@ static sn_status emit_by_hand(emitter *e, const part *p) {
 
 static bool run_all(machine *m, const step *s) {
   vm_step *v = m->step;
+  struct kept_table kept = {0};
   emit_env env = {.ctx = v->ctx,
                   .memory = &m->memory,
                   .program = v->program,
@@ -90,6 +91,7 @@ static bool run_all(machine *m, const step *s) {
                   .precision = v->precision,
                   .by_hand = v->emit ? emit_by_hand : NULL,
                   .hand = v,
+                  .kept = &kept,
                   .shaders = &m->shaders};
   step_launches launches;
   if (emit_step(&env, s, &launches) != SN_OK)
@@ -100,7 +102,9 @@ static bool run_all(machine *m, const step *s) {
     v->matrix_shaders += shader_has_matrices(m->shaders.at[i]);
   v->scratch = launches.scratch_bytes;
   vm_memory_create(&m->scratch, (size_t)launches.scratch_bytes);
+  vm_memory_create(&m->kept, (size_t)kept.bytes);
   vm_launcher l = {.v = m->v,
+                   .kept = vm_map(m->v, &m->kept, 0, m->kept.bytes, VM_READ | VM_WRITE),
                    .sizes = v->sizes,
                    .addresses = m->address,
                    .scratch = vm_map(m->v, &m->scratch, 0, m->scratch.bytes, VM_READ | VM_WRITE),
@@ -114,6 +118,7 @@ static bool run_all(machine *m, const step *s) {
     fail(m, vm_finding(m->v));
   vm_launcher_end(&l);
   vm_memory_destroy(&m->scratch);
+  vm_memory_destroy(&m->kept);
   return ok;
 }
 
@@ -123,6 +128,7 @@ bool vm_step_run(vm_step *v, const step *s) {
     abort();
   m->step = v;
   m->v = vm_create(v->target.subgroup);
+  vm_hide_places(m->v, !v->target.places);
   arena_init(&m->memory, v->ctx);
   v->finding[0] = 0;
   v->launches = 0;

@@ -17,7 +17,8 @@ typedef struct vm_step {
   const program *program;
   const int64_t *sizes;   /* of the run; NULL: all are numbers */
   void *const *addresses; /* by value: the host's memory, which results are copied back to */
-  gpu_target target;
+  gpu_target
+      target; /* places: those of elements of matrices are known, otherwise they are others */
   sn_precision precision;
   bool wide;
   vm_order order;

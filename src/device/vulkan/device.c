@@ -37,7 +37,9 @@ static sn_status emit_steps(device_plan *dp, emit_env *env) {
   if (!made || !dp->steps)
     return SN_ERR_NO_MEMORY;
   int64_t scratch = 0, most = 0;
+  struct kept_table *kept = env->kept;
   for (int i = 0; i < n; i++) {
+    env->kept = i < p->n_prepare ? NULL : kept; /* what is kept is made behind `prepare` */
     SN_TRY(emit_step(env, &p->steps[i], &made[i]));
     bool begins = i == 0 || i == p->n_prepare || i == p->n_prepare + p->n_main;
     scratch = begins || p->steps[i].barrier ? 0 : scratch;
@@ -46,6 +48,7 @@ static sn_status emit_steps(device_plan *dp, emit_env *env) {
     most = max_i64(most, scratch);
     room += made[i].n;
   }
+  env->kept = kept;
   dp->scratch = (plan_room){.what = "scratch memory", .bytes = most};
   dp->launches = arena_array(&dp->memory, (size_t)room, sizeof *dp->launches);
   if (!dp->launches)
@@ -53,6 +56,25 @@ static sn_status emit_steps(device_plan *dp, emit_env *env) {
   for (int i = 0; i < n; i++)
     for (int k = 0; k < made[i].n; k++)
       dp->launches[dp->n_launches++].of = &made[i].launches[k];
+  return SN_OK;
+}
+
+/* The states that kept memory is made from. */
+static sn_status find_keeps(device_plan *dp, const emit_env *env) {
+  const program *p = dp->program;
+  dp->kept = (plan_room){.what = "packed weights", .bytes = env->kept->bytes};
+  dp->keeps = arena_array(&dp->memory, (size_t)p->n_states, sizeof *dp->keeps);
+  if (!dp->keeps)
+    return SN_ERR_NO_MEMORY;
+  for (int i = 0; i < dp->n_launches; i++) {
+    const launch *l = dp->launches[i].of;
+    for (int k = 0; l->kept && k < l->n_parts; k++)
+      for (int n = 0; n < l->parts[k].n_slots; n++) {
+        const slot *s = &l->parts[k].slots[n];
+        if (s->kind == SLOT_ADDRESS && p->values[s->value].home == HOME_STATE)
+          dp->keeps[p->values[s->value].index] = true;
+      }
+  }
   return SN_OK;
 }
 
@@ -70,8 +92,9 @@ static sn_status make_pipelines(device_plan *dp, const emit_env *env) {
   return SN_OK;
 }
 
-static sn_status lower_into(device_plan *dp, const hand_made *hand) {
+static sn_status lower_into(device_plan *dp, const hand_made *hand, bool keep) {
   struct shader_table shaders = {0};
+  struct kept_table kept = {0};
   emit_env env = {.ctx = dp->ctx,
                   .memory = &dp->memory,
                   .program = dp->program,
@@ -79,9 +102,12 @@ static sn_status lower_into(device_plan *dp, const hand_made *hand) {
                   .precision = dp->precision,
                   .by_hand = hand->make,
                   .hand = hand->of,
+                  .kept = keep ? &kept : NULL,
                   .shaders = &shaders};
   env.wide = needs_wide(&env);
   SN_TRY(emit_steps(dp, &env));
+  if (env.kept)
+    SN_TRY(find_keeps(dp, &env));
   SN_TRY(make_pipelines(dp, &env));
   SN_TRY(vk_plan_place(dp));
   SN_TRY(plan_params_create(dp));
@@ -112,8 +138,10 @@ static void find_target(const device *d, device_plan *dp, bool by_hand) {
     vulkan_prove_matrices(d, dp->gpu, &dp->target);
 }
 
-sn_status vulkan_lower(const device *d, sn_ctx *ctx, const program *p,
-                       const device_options *options, const hand_made *hand, device_plan **out) {
+/* *keep: whether memory may be kept; then, whether some was. */
+static sn_status lower_once(const device *d, sn_ctx *ctx, const program *p,
+                            const device_options *options, const hand_made *hand, bool *keep,
+                            device_plan **out) {
   *out = NULL;
   device_plan *dp = mem_alloc(ctx, sizeof *dp);
   if (!dp)
@@ -126,14 +154,26 @@ sn_status vulkan_lower(const device *d, sn_ctx *ctx, const program *p,
   sn_status status = gpu_get(ctx, vulkan_index(d), &dp->gpu);
   if (status == SN_OK) {
     find_target(d, dp, hand->make != NULL);
-    status = lower_into(dp, hand);
+    status = lower_into(dp, hand, *keep);
   }
+  *keep = dp->kept.bytes > 0;
   if (status != SN_OK) {
     destroy(dp);
     return status;
   }
   *out = dp;
   return SN_OK;
+}
+
+/* What is kept makes runs faster, but is not needed: where there is no room for it, the plan goes without. */
+sn_status vulkan_lower(const device *d, sn_ctx *ctx, const program *p,
+                       const device_options *options, const hand_made *hand, device_plan **out) {
+  bool keep = !hand->make;
+  sn_status status = lower_once(d, ctx, p, options, hand, &keep, out);
+  if (status != SN_ERR_NO_MEMORY || !keep)
+    return status;
+  keep = false;
+  return lower_once(d, ctx, p, options, hand, &keep, out);
 }
 
 static sn_status lower(const device *d, sn_ctx *ctx, const program *p,
@@ -152,11 +192,16 @@ static void count(const device_plan *dp, device_counts *out) {
     out->barriers += p->steps[i].barrier;
     for (int k = 0; k < s->n; k++) {
       const lowered_launch *l = &dp->launches[s->first + k];
+      if (l->of->kept)
+        continue;
       out->launches += l->varies || l->groups[0] > 0;
       out->barriers += l->of->after;
     }
   }
 }
+
+static bool keeps(const device_plan *dp, int state) { return dp->keeps && dp->keeps[state]; }
+static int64_t kept_bytes(const device_plan *dp) { return dp->kept.bytes; }
 
 /* --- the devices --- */
 
@@ -178,6 +223,8 @@ static void fill_devices(void) {
                                        .waited = gpu_waited,
                                        .measure = vulkan_measure,
                                        .mirrors = &vulkan_mirrors,
+                                       .keeps = keeps,
+                                       .kept_bytes = kept_bytes,
                                        .read_output = plan_read_output};
 }
 

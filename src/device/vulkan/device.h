@@ -20,7 +20,8 @@ sn_status vulkan_lower(const device *d, sn_ctx *ctx, const program *p,
 
 /* Whether the GPU computes rightly, as far as a small program tells (self_test.c). */
 bool vulkan_self_test(const device *d);
-/* Takes from the target those of the GPU's matrices that compute wrongly, after a test that each has once (proof.c). */
+/* Takes from the target those of the GPU's matrices that compute wrongly, after a test that each has once (proof.c); and finds out about
+ * the places of their elements. */
 void vulkan_prove_matrices(const device *d, gpu *g, gpu_target *target);
 const char *vulkan_note(const device *d); /* device.note */
 /* device.measure (peaks.c) */

@@ -14,7 +14,23 @@ static sn_status (*const archetypes[STEP_ARCHETYPES])(emitter *e, const part *p)
     [STEP_PERMUTE] = emit_permute};
 
 kernel *emit_open(emitter *e, int threads) {
+  e->n_recent = e->n_loads = e->n_known = 0; /* another kernel's numbers */
   return e->k = kernel_open(&e->env, threads, e->step->n_parts);
+}
+
+static sn_status add_made(emitter *e, const struct made_kernel *made) {
+  if (e->n_made == e->room_made) {
+    int room = e->room_made ? 2 * e->room_made : 16;
+    struct made_kernel *more = arena_array(e->env.memory, (size_t)room, sizeof *more);
+    if (!more)
+      return SN_ERR_NO_MEMORY;
+    if (e->n_made)
+      memcpy(more, e->made, (size_t)e->n_made * sizeof *more);
+    e->made = more;
+    e->room_made = room;
+  }
+  e->made[e->n_made++] = *made;
+  return SN_OK;
 }
 
 sn_status emit_launch_when(emitter *e, bool after, const amount *of, int64_t least, int64_t most) {
@@ -32,18 +48,15 @@ sn_status emit_launch_when(emitter *e, bool after, const amount *of, int64_t lea
     if (!p->when.dims)
       return SN_ERR_NO_MEMORY;
   }
-  if (e->n_made == e->room_made) {
-    int room = e->room_made ? 2 * e->room_made : 16;
-    struct made_kernel *more = arena_array(e->env.memory, (size_t)room, sizeof *more);
-    if (!more)
-      return SN_ERR_NO_MEMORY;
-    if (e->n_made)
-      memcpy(more, e->made, (size_t)e->n_made * sizeof *more);
-    e->made = more;
-    e->room_made = room;
-  }
-  e->made[e->n_made++] = made;
-  return SN_OK;
+  return add_made(e, &made);
+}
+
+sn_status emit_launch_kept(emitter *e) {
+  struct made_kernel made = {.kept = true};
+  kernel *k = e->k;
+  e->k = NULL;
+  SN_TRY(kernel_close(k, &made.made));
+  return add_made(e, &made);
 }
 
 sn_status emit_launch(emitter *e, bool after) { return emit_launch_when(e, after, NULL, 0, 0); }
@@ -63,14 +76,15 @@ static sn_status join(emitter *e, int first, launch *out) {
     return SN_ERR_NO_MEMORY;
   for (int i = first; i < e->n_made; i++) {
     struct made_kernel *other = &e->made[i];
-    if (other->taken || other->level != m->level || other->made.code != m->made.code)
+    if (other->taken || other->level != m->level || other->kept != m->kept ||
+        other->made.code != m->made.code)
       continue;
     if (n > 0 && (!m->made.code->merged || n == LAUNCH_PARTS || block_words(n + 1, slots) > most))
       break;
     other->taken = true;
     parts[n++] = other->made.part;
   }
-  *out = (launch){.code = m->made.code, .n_parts = n, .parts = parts};
+  *out = (launch){.code = m->made.code, .kept = m->kept, .n_parts = n, .parts = parts};
   return block_words(n, slots) <= most
              ? SN_OK
              : diag_fail(e->env.ctx, SN_ERR_UNSUPPORTED,
@@ -91,8 +105,8 @@ static sn_status join_all(emitter *e, step_launches *out) {
       if (e->made[i].taken || e->made[i].level != level)
         continue;
       SN_TRY(join(e, i, &all[out->n]));
-      all[out->n].after = after && first;
-      first = false;
+      all[out->n].after = after && first && !all[out->n].kept;
+      first = first && all[out->n].kept;
       left -= all[out->n++].n_parts;
     }
   }

@@ -15,7 +15,13 @@
 #include "ir/dtype.h"
 #include "step/step.h"
 
-enum { EMIT_ACCS = 8, EMIT_UNROLL = 9 /* points that a thread has at once, at most */ };
+enum {
+  EMIT_ACCS = 8,
+  EMIT_UNROLL = 12 /* points that a thread has at once, at most */,
+  EMIT_WINDOW = 9 /* those of windows */,
+  EMIT_RECENT = 256,
+  EMIT_LOADS = 64
+};
 
 typedef struct emitter {
   emit_env env;
@@ -32,9 +38,32 @@ typedef struct emitter {
   struct made_kernel {
     kernel_made made;
     int level;
-    bool after, taken;
+    bool after, taken, kept;
   } * made;
   int n_made, room_made;
+  struct made_linear { /* numbers that were made of coordinates lately: see emit_index.c */
+    spirv_id block;
+    sn_dim base, size, divisor; /* size -1: no check, but base + terms */
+    int n;
+    const term *terms;
+    val of[ACCESS_TERMS]; /* what the terms are of */
+    val made;             /* 0: nothing */
+  } recent[EMIT_RECENT];
+  int n_recent;
+  struct made_load {
+    spirv_id block;
+    uint32_t value;
+    val at, lane;
+  } loads[EMIT_LOADS];
+  int n_loads;
+  const sn_dim *extent; /* of the axes; NULL: not known */
+  struct known_number {
+    val made;
+    int64_t x;
+  } known[2 * EMIT_UNROLL]; /* coordinates that are numbers: see emit_known */
+  int n_known;
+  bool
+      remembers; /* loops do; parts of matmuls would differ where their numbers happen to be equal */
 } emitter;
 
 /* All launches of a step, in `memory`. `shaders` is kept over the steps of a program. */
@@ -51,12 +80,16 @@ kernel *emit_open(emitter *e, int threads);
 /* Closes e->k and adds its launch; `after`: it needs what the launches before it have made. The n-th kernels of the parts
  * run together, before all n+1st. */
 sn_status emit_launch(emitter *e, bool after) SN_MUST_USE;
+/* The same for a kernel that makes kept memory (kernel.h): its launch is part of `prepare`. */
+sn_status emit_launch_kept(emitter *e) SN_MUST_USE;
 /* The same, run only where least <= of <= most. */
 sn_status emit_launch_when(emitter *e, bool after, const amount *of, int64_t least,
                            int64_t most) SN_MUST_USE;
 
 sn_status emit_loop(emitter *e, const part *p) SN_MUST_USE; /* pointwise and row */
 sn_status emit_rows(emitter *e, const loop_part *p) SN_MUST_USE;
+/* The same with fewer axes, where that can be; NULL: no memory. */
+const loop_part *emit_few_axes(emitter *e, const loop_part *p);
 sn_status emit_matmul(emitter *e, const part *p) SN_MUST_USE;
 sn_status emit_attention(emitter *e, const part *p) SN_MUST_USE;
 sn_status emit_attention_grad(emitter *e, const part *p) SN_MUST_USE;
@@ -70,6 +103,8 @@ sn_status emit_permute(emitter *e, const part *p) SN_MUST_USE;
 /* All of a region; the register of its last instruction. */
 val emit_region(emitter *e, const region *r);
 val emit_instr(emitter *e, const instr *i);
+/* A number as a coordinate: what divides it is a number, too. */
+val emit_known(emitter *e, int64_t x);
 val emit_linear(emitter *e, sn_dim base, int n_terms, const term *terms);
 val emit_inside(emitter *e, const access *at);
 /* Whether two accesses are of the same element at every point. */

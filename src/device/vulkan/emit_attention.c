@@ -3,7 +3,7 @@
  *
  * Few queries against many keys (a model that writes): the keys are cut, each part is a workgroup's, and a second launch joins what the
  * parts came to. Which of the two forms it is depends on sizes alone. */
-#include "device/vulkan/emit_attention_matrix.h"
+#include "device/vulkan/emit_attention_solo.h"
 
 #include <math.h>
 
@@ -271,8 +271,8 @@ static sn_status attend(emitter *e, const forward *f) {
     SN_TRY(forward_few(e, f));
     return forward_launch(e, f, false);
   }
-  if (f->matrix) {
-    SN_TRY(forward_matrix(e, f));
+  if (f->solo || f->matrix) {
+    SN_TRY(f->solo ? forward_solo(e, f) : forward_matrix(e, f));
     return forward_launch(e, f, false);
   }
   block w = {
@@ -347,9 +347,11 @@ sn_status emit_attention(emitter *e, const part *p) {
     f.brief = false;
     f.least = FORWARD_FEW + 1;
   }
-  if (most >= f.least && forward_matrix_fits(e, &f)) {
+  f.solo = most >= f.least && forward_solo_fits(e, &f);
+  if (f.solo || (most >= f.least && forward_matrix_fits(e, &f))) {
     f.most = INT64_MAX;
-    return attend_matrices(e, &f, most);
+    f.cut = false;
+    return f.solo ? attend(e, &f) : attend_matrices(e, &f, most);
   }
   f.most = FEW;
   if (least <= FEW && most >= f.least)

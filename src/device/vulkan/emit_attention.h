@@ -63,6 +63,12 @@ val tile_load_vector(emitter *e, const attending *a, const row_list *l, val numb
 spirv_id tile_raw_type(emitter *e, const row_list *l);
 val tile_load_raw(emitter *e, const attending *a, const row_list *l, val number, val column);
 val tile_load_end(emitter *e, const row_list *l, val number, val column, val raw);
+/* Rows that are multiples of so many columns and aligned: the address of a column of a row (the nearest one of the list), a multiple of 4;
+ * the vector so many columns further, a multiple of 4 too, as it lies in memory; its numbers. */
+bool tile_is_whole(const row_list *l, int columns);
+val tile_row_address(emitter *e, const attending *a, const row_list *l, val number, val column);
+val tile_load_there(emitter *e, const row_list *l, val address, int further);
+val tile_numbers(emitter *e, const row_list *l, val raw);
 /* n vectors of four numbers of rows to the pool, shared out to the threads; each has some of them under way together. Vector p: its
  * row's number, its column in the operand, its place in the pool. */
 typedef struct tile_vector {
@@ -117,7 +123,7 @@ typedef struct forward {
   attending a;
   const strided *out, *lse;
   bool few, brief, cut; /* tiles of few rows; the kernel of emit_attention_few.c; keys in parts */
-  bool matrix;          /* the kernel of emit_attention_matrix.c */
+  bool matrix, solo;    /* the kernels of emit_attention_matrix.c, emit_attention_solo_forward.c */
   int64_t least, most;  /* rows of a kv head that it is for */
   int part;             /* keys of a part */
   sn_dim columns;       /* of results; one at least, for the sake of lse */

@@ -49,26 +49,13 @@ crew crew_of(emitter *e, const attending *a, crew_shape shape, int tile_words, i
   return c;
 }
 
-static val lane_number(kernel *k) {
-  enum { BUILT_IN = 11, INVOCATION = 41, NON_UNIFORM = 61 };
-  spirv *s = &k->s;
-  spirv_id v = spirv_global(s, SPV_Input, s->u32);
-  spirv_capability(s, NON_UNIFORM);
-  spirv_decorate(s, v, SPV_ARGS(BUILT_IN, INVOCATION));
-  if (k->n_interface == (int)COUNT_OF(k->interface))
-    k->why = "too many variables";
-  else
-    k->interface[k->n_interface++] = v;
-  return k_to_index(k, spirv_op(s, SPV_Load, s->u32, SPV_ARGS(v)));
-}
-
 void crew_open(crew *c, int words) {
   kernel *k = c->e->k;
   k_use_matrices(k, c->size, SN_F16, c->type);
   c->number = k_subgroup_number(k);
   c->at_column = low_part(k, c->number, c->shape.columns);
   c->at_row = high_part(k, c->number, c->shape.columns);
-  val lane = lane_number(k);
+  val lane = k_subgroup_lane(k);
   c->place = low_part(k, lane, c->lanes);
   c->row = high_part(k, lane, c->lanes);
   c->words = k_shared(k, k->s.u32, words);
@@ -83,12 +70,7 @@ val crew_area(const crew *c, int which) {
 
 /* --- threads of a subgroup --- */
 
-void crew_meet(const crew *c) {
-  kernel *k = c->e->k;
-  /* acquire and release, made available and visible, of shared memory */
-  val scope = k_u32(k, SUBGROUP), order = k_u32(k, 0x8 | 0x100 | 0x2000 | 0x4000);
-  spirv_do(&k->s, SPV_ControlBarrier, SPV_ARGS(scope, scope, order));
-}
+void crew_meet(const crew *c) { k_words_barrier_subgroup(c->e->k); }
 
 val crew_any(const crew *c, val condition) {
   enum { ANY = 335, VOTE = 62, NON_UNIFORM = 61 };
@@ -263,25 +245,14 @@ val crew_tile_power(crew *c, crew_tile *t) {
   return k_sub(k, now, old);
 }
 
-enum { PACK = 58, UNPACK = 62 };
-
-static val pack(kernel *k, const val x[2]) {
-  val both = k_vector(k, 2, x);
-  return spirv_glsl(&k->s, PACK, k->s.u32, SPV_ARGS(both));
-}
-
 /* Two numbers as halves to word `at`, and what those leave `apart` words further. */
 static void put_two(const crew *c, val at, int apart, const val x[2]) {
   kernel *k = c->e->k;
-  val first = pack(k, x);
+  val first, rest;
+  k_two_halves(k, x, &first, c->rest ? &rest : NULL);
   k_word_set(k, c->words, at, first);
-  if (!c->rest)
-    return;
-  spirv_id two = spirv_vector(&k->s, k->s.f32, 2);
-  val back = spirv_glsl(&k->s, UNPACK, two, SPV_ARGS(first)), left[2];
-  for (int i = 0; i < 2; i++)
-    left[i] = k_sub(k, x[i], k_part(k, back, i));
-  k_word_set(k, c->words, plus(k, at, apart), pack(k, left));
+  if (c->rest)
+    k_word_set(k, c->words, plus(k, at, apart), rest);
 }
 
 void crew_tile_store(crew *c, crew_tile *t) {

@@ -1,67 +1,64 @@
-/* Attention of a few queries: a kernel that is short from start to end, for models that write. A thread has a key for the products, reads
- * its row from memory; then 16 threads a row make weights of the scores; then each has four columns of every eighth value.
- * See emit_attention.h. */
-#include "device/vulkan/emit_attention.h"
+/* Attention of a few queries: a kernel that is short from start to end, for models that write. A workgroup has one query. Teams of threads
+ * have a key each, a thread some columns of it: products meet by shuffles, a running maximum and sum a team, in registers. What
+ * the teams came to meets in shared memory. See emit_attention.h. */
+#include "device/vulkan/emit_attention_matrix.h"
+#include "device/vulkan/emit_matmul.h"
 
 #include <math.h>
 
-enum { KEYS = 128, LANES = 16, SLICES = KEYS / LANES, TOGETHER = 4, GROUPS = 2 };
 enum {
-  MOST_TOGETHER = KEYS / SLICES
-}; /* loads that are under way at a time; of values, all of a thread's */
+  VECTORS = 4 /* of a row that a thread has, at most */,
+  TOGETHER = 4 /* keys of a team, at most */
+};
 
 typedef struct few {
   const forward *f;
-  int rows, groups,
-      pitch; /* rows that the code is for; vectors of a row of results a thread has; vectors of a query */
-  int together;           /* loads of a key */
-  bool ahead;             /* values are loaded before their weights are known */
-  val b, kv, part, start; /* start: the first column of results */
-  val low, high;          /* keys */
-  val row, lane;          /* of this thread; the row is its slice of the values, too */
-  val active;             /* the code has this row */
-  query q;                /* of the row */
-  val queries, scores,
-      sums; /* shared: vectors [rows][pitch]; f32 [rows][KEYS + 1]; vectors [SLICES][rows][LANES] */
-  val fold, factors;            /* shared: f32 [KEYS], [rows] */
-  val max, sum;                 /* variables: of the row; the sum is of this thread's keys */
-  val out[FORWARD_FEW][GROUPS]; /* variables */
+  int lanes, teams;     /* threads of a team; teams */
+  int together;         /* keys of a team whose loads are under way at once */
+  int n[2];             /* vectors that a thread has of keys, of values */
+  val b, kv, row, part; /* row: of the list of queries */
+  val low, high;        /* keys */
+  val lane, team;       /* of this thread */
+  query q;
+  val query[VECTORS];
+  val max, sum, out[VECTORS]; /* variables, of the team; its thread's columns */
+  val facts, sums;            /* shared: [teams][2]; vectors [teams][lanes * n[1]] */
 } few;
 
+/* --- sizes --- */
+
+static int vectors_of(const emitter *e, sn_dim width) {
+  return (int)((size_most(&e->env, width) + 3) / 4);
+}
+
 static few few_of(const emitter *e, const forward *f) {
-  enum { MANY_UNITS = 32 };
-  few w = {.f = f};
-  w.rows = (int)min_i64(FORWARD_FEW, max_i64(1, sizes_most(&e->env, 2, f->a.rows)));
-  w.groups = size_most(&e->env, f->a.dv) > 4 * LANES ? GROUPS : 1;
-  w.pitch = (int)((size_most(&e->env, f->a.d) + 4 * TOGETHER - 1) / (4 * TOGETHER) * TOGETHER);
-  /* Software has nothing to wait for, and compiles longer than it runs. */
-  bool waits = e->env.target->units >= MANY_UNITS;
-  w.ahead = waits && w.groups == 1;
-  w.together = TOGETHER;
-  while (waits && w.together < MOST_TOGETHER && w.pitch % (2 * w.together) == 0)
+  enum { LEAST = 32, MOST = 256 };
+  const gpu_target *t = e->env.target;
+  int keys = vectors_of(e, f->a.d), values = vectors_of(e, f->a.dv);
+  int wide = keys > values ? keys : values;
+  int64_t all = size_most(&e->env, f->a.skv), threads = LEAST;
+  few w = {.f = f, .lanes = 1};
+  while (w.lanes < wide && w.lanes < t->subgroup)
+    w.lanes *= 2;
+  while (threads < MOST && threads < t->max_threads && threads / w.lanes * TOGETHER < all)
+    threads *= 2;
+  threads = max_i64(threads, t->subgroup);
+  w.teams = (int)threads / w.lanes;
+  w.together = 1; /* less code where there are few keys */
+  while (w.together < TOGETHER && (int64_t)w.together * w.teams < all)
     w.together *= 2;
+  w.n[0] = (keys + w.lanes - 1) / w.lanes;
+  w.n[1] = (values + w.lanes - 1) / w.lanes;
   return w;
 }
 
 bool forward_fits(const emitter *e, const forward *f) {
-  enum { WIDEST = 1024 };
-  if (size_most(&e->env, f->a.d) > WIDEST)
+  enum { WIDEST = 4096 };
+  if (size_most(&e->env, f->a.d) > WIDEST || size_most(&e->env, f->a.dv) > WIDEST)
     return false;
   few w = few_of(e, f);
-  int vectors = w.rows * (w.pitch + SLICES * LANES), floats = w.rows * (KEYS + 2) + KEYS;
-  return vectors * 16 + floats * 4 <= e->env.target->shared_bytes;
-}
-
-static row_list list_of(emitter *e, const few *w, const strided *of, sn_dim width, bool keys) {
-  val zero = k_index(e->k, 0), all = k_sizes(e->k, 2, w->f->a.rows);
-  return (row_list){.of = of,
-                    .width = width,
-                    .b = w->b,
-                    .head = w->kv,
-                    .packed = !keys,
-                    .first = zero,
-                    .low = keys ? w->low : zero,
-                    .high = keys ? w->high : all};
+  return w.n[0] <= VECTORS && w.n[1] <= VECTORS &&
+         w.teams * (w.lanes * w.n[1] * 16 + 8) <= e->env.target->shared_bytes;
 }
 
 /* --- where --- */
@@ -70,296 +67,228 @@ static void find(emitter *e, few *w) {
   kernel *k = e->k;
   const forward *f = w->f;
   const attending *a = &f->a;
-  amount columns = amount_tiles(&f->columns, 4 * LANES * w->groups), heads = amount_of(&a->hk);
-  amount parts = amount_tiles(&a->skv, f->part);
-  val number, rest = k_divide(k, k->group, &columns, &number), zero = k_index(k, 0);
-  w->start = k_mul(k, number, k_index(k, 4 * LANES * w->groups));
+  amount rows = {2, 1, a->rows}, heads = amount_of(&a->hk), parts = amount_tiles(&a->skv, f->part);
+  val rest = k->group;
   if (f->cut)
     rest = k_divide(k, rest, &parts, &w->part);
+  rest = k_divide(k, rest, &rows, &w->row);
   w->b = k_divide(k, rest, &heads, &w->kv);
-  val last = k_sub(k, k_sizes(k, 2, a->rows), k_index(k, 1));
-  queries_see(e, a, w->b, zero, last, &w->low, &w->high);
+  w->q = query_at(e, a, w->b, w->kv, w->row);
+  w->low = w->q.low;
+  w->high = w->q.high;
   if (f->cut) {
     val from = k_mul(k, w->part, k_index(k, f->part));
     w->low = k_max(k, w->low, from);
-    w->high = k_min(k, w->high, k_add(k, from, k_index(k, f->part)));
+    w->high = w->q.high = k_min(k, w->high, k_add(k, from, k_index(k, f->part)));
   }
-  w->lane = k_and(k, k->local, k_index(k, LANES - 1));
-  w->row = k_shr(k, k->local, __builtin_ctz(LANES));
-  w->active = k_lt(k, w->row, k_index(k, w->rows));
-  w->q = query_at(e, a, w->b, w->kv, w->row);
-  w->q.high = k_min(k, w->q.high, w->high);
-  kernel_grid(k, f->cut ? 3 : 2, (amount[]){{2, 1, (sn_dim[]){a->b, a->hk}}, columns, parts});
+  w->lane = low_part(k, k->local, w->lanes);
+  w->team = high_part(k, k->local, w->lanes);
+  kernel_grid(k, f->cut ? 3 : 2, (amount[]){{2, 1, (sn_dim[]){a->b, a->hk}}, rows, parts});
+}
+
+static val zeros(kernel *k) {
+  val zero = k_f32(k, 0);
+  return k_vector(k, 4, (val[]){zero, zero, zero, zero});
 }
 
 static void open_shared(emitter *e, few *w) {
   kernel *k = e->k;
-  spirv_id four = spirv_vector(&k->s, k->s.f32, 4);
-  val zero = k_f32(k, 0), nothing = k_vector(k, 4, (val[]){zero, zero, zero, zero});
-  w->queries = k_shared(k, four, w->rows * (w->pitch > 0 ? w->pitch : 1));
-  w->scores = k_shared(k, k->s.f32, w->rows * (KEYS + 1));
-  w->sums = k_shared(k, four, SLICES * w->rows * LANES);
-  w->fold = k_shared(k, k->s.f32, KEYS);
-  w->factors = k_shared(k, k->s.f32, w->rows);
+  int wide = w->n[1] > 0 ? w->lanes * w->n[1] : 1;
+  w->facts = k_shared(k, k->s.f32, 2 * w->teams);
+  w->sums = k_shared(k, spirv_vector(&k->s, k->s.f32, 4), w->teams * wide);
   w->max = k_var(k, k_f32(k, -INFINITY));
-  w->sum = k_var(k, zero);
-  for (int i = 0; i < w->rows * w->groups; i++)
-    w->out[i / w->groups][i % w->groups] = k_var(k, nothing);
+  w->sum = k_var(k, k_f32(k, 0));
+  for (int i = 0; i < w->n[1]; i++)
+    w->out[i] = k_var(k, zeros(k));
 }
 
-/* Rows of q, with zeros behind them. */
-static void load_queries(emitter *e, const few *w) {
+/* The thread's vectors of a row; of one that is not there, any, where rows are whole. */
+static void load_row(emitter *e, const few *w, const row_list *l, val number, int n, val *out) {
   kernel *k = e->k;
-  sn_dim pitch = w->pitch;
-  amount by = amount_of(&pitch);
-  row_list l = list_of(e, w, w->f->a.q, w->f->a.d, false);
-  k_loop p = k_loop_begin(k, k->local, k_index(k, w->rows * w->pitch), k_index(k, KEYS));
-  val c, row = k_divide(k, p.i, &by, &c);
-  k_shared_set(k, w->queries, p.i, tile_load_vector(e, &w->f->a, &l, row, k_shl(k, c, 2)));
-  k_loop_end(k, &p);
+  int apart = 4 * w->lanes;
+  val column = k_shl(k, w->lane, 2), address = 0;
+  bool whole = n > 0 && l->width == n * apart && tile_is_whole(l, apart);
+  if (whole)
+    address = tile_row_address(e, &w->f->a, l, number, column);
+  for (int i = 0; i < n; i++)
+    out[i] = whole ? tile_numbers(e, l, tile_load_there(e, l, address, i * apart))
+                   : tile_load_vector(e, &w->f->a, l, number, plus(k, column, i * apart));
 }
 
-/* --- scores --- */
-
-static val score_at(emitter *e, val row, val key) {
-  return k_add(e->k, k_mul(e->k, row, k_index(e->k, KEYS + 1)), key);
+static row_list list_of(const few *w, const strided *of, sn_dim width) {
+  row_list l = {.of = of, .width = width, .b = w->b, .head = w->kv};
+  l.low = w->low;
+  l.high = w->high;
+  return l;
 }
 
-/* Products of all rows with the thread's key. */
-static void multiply(emitter *e, const few *w, val first) {
+static void load_query(emitter *e, few *w) {
   kernel *k = e->k;
-  val zero = k_f32(k, 0), number = k_add(k, first, k->local), x[MOST_TOGETHER], sum[FORWARD_FEW];
-  int n = w->together;
-  row_list l = list_of(e, w, w->f->a.k, w->f->a.d, true);
-  for (int r = 0; r < w->rows; r++)
-    sum[r] = k_var(k, zero);
-  k_loop d = k_loop_begin(k, k_index(k, 0), k_index(k, w->pitch), k_index(k, n));
-  for (int i = 0; i < n; i++) {
-    val column = k_shl(k, k_add(k, d.i, k_index(k, i)), 2);
-    x[i] = tile_load_vector(e, &w->f->a, &l, number, column);
+  row_list l = list_of(w, w->f->a.q, w->f->a.d);
+  l.packed = true;
+  l.low = k_index(k, 0);
+  l.high = k_sizes(k, 2, w->f->a.rows);
+  load_row(e, w, &l, w->row, w->n[0], w->query);
+}
+
+/* --- keys --- */
+
+static val product(emitter *e, const few *w, const val *key) {
+  kernel *k = e->k;
+  val sum = k_f32(k, 0);
+  for (int i = 0; i < 4 * w->n[0]; i++) {
+    val left = k_part(k, w->query[i / 4], i % 4), right = k_part(k, key[i / 4], i % 4);
+    sum = k_fma(k, left, right, sum);
   }
-  for (int i = 0; i < n * w->rows; i++) {
-    int r = i / n;
-    val at = k_add(k, d.i, k_index(k, r * w->pitch + i % n)), s = k_get(k, sum[r]);
-    val y = k_shared_get(k, w->queries, at);
-    for (int c = 0; c < 4; c++) {
-      val left = k_part(k, y, c), right = k_part(k, x[i % n], c);
-      s = k_fma(k, left, right, s);
-    }
-    k_set(k, sum[r], s);
-  }
-  k_loop_end(k, &d);
-  for (int r = 0; r < w->rows; r++)
-    k_shared_set(k, w->scores, k_add(k, k->local, k_index(k, r * (KEYS + 1))), k_get(k, sum[r]));
+  for (int by = 1; by < w->lanes; by *= 2)
+    sum = k_add(k, sum, k_shuffle_xor(k, sum, by));
+  return sum;
 }
 
-/* Over the threads of a row. */
-static val fold_lanes(emitter *e, const few *w, tile_fold fold, val mine) {
-  kernel *k = e->k;
-  val first = k_sub(k, k->local, w->lane), one = k_index(k, 1);
-  k_shared_set(k, w->fold, k->local, mine);
-  k_barrier(k);
-  val all = k_var(k, k_shared_get(k, w->fold, first));
-  k_loop i = k_loop_begin(k, one, k_index(k, LANES), one);
-  val more = k_shared_get(k, w->fold, k_add(k, first, i.i));
-  k_set(k, all, fold(k, k_get(k, all), more));
-  k_loop_end(k, &i);
-  k_barrier(k);
-  return k_get(k, all);
+static val exponential(emitter *e, val x) {
+  return e->env.precision == SN_PRECISION_EXACT ? emit_float1(e, ALU_exp, x) : crew_exp(e->k, x);
 }
 
-/* Scores of the row; the largest of this thread's. */
-static val score_keys(emitter *e, const few *w, val first) {
-  kernel *k = e->k;
-  val most = k_var(k, k_f32(k, -INFINITY));
-  k_if active = k_if_begin(k, w->active);
-  k_loop t = k_loop_begin(k, w->lane, k_index(k, KEYS), k_index(k, LANES));
-  val at = score_at(e, w->row, t.i), product = k_shared_get(k, w->scores, at);
-  val score = score_of(e, &w->f->a, &w->q, k_add(k, first, t.i), product, NULL);
-  k_shared_set(k, w->scores, at, score);
-  k_set(k, most, k_max(k, k_get(k, most), score));
-  k_loop_end(k, &t);
-  k_if_end(k, &active);
-  return k_get(k, most);
-}
-
-/* Weights under the new maximum, and what the sums so far are multiplied with. */
-static void weigh(emitter *e, const few *w, val first) {
-  kernel *k = e->k;
-  val old = k_get(k, w->max), most = fold_lanes(e, w, k_max, score_keys(e, w, first));
-  val max = k_max(k, old, most), base = forward_base(e, max);
-  val factor = emit_float1(e, ALU_exp, k_sub(k, old, base));
-  k_set(k, w->max, max);
-  k_set(k, w->sum, k_mul(k, k_get(k, w->sum), factor));
-  k_if active = k_if_begin(k, w->active);
-  k_loop t = k_loop_begin(k, w->lane, k_index(k, KEYS), k_index(k, LANES));
-  val at = score_at(e, w->row, t.i), score = k_shared_get(k, w->scores, at);
-  val weight = emit_float1(e, ALU_exp, k_sub(k, score, base));
-  k_shared_set(k, w->scores, at, weight);
-  k_set(k, w->sum, k_add(k, k_get(k, w->sum), weight));
-  k_loop_end(k, &t);
-  k_if one = k_if_begin(k, k_eq(k, w->lane, k_index(k, 0)));
-  k_shared_set(k, w->factors, w->row, factor);
-  k_if_end(k, &one);
-  k_if_end(k, &active);
-}
-
-/* --- values --- */
-
-static val splat(emitter *e, val x) { return k_vector(e->k, 4, (val[]){x, x, x, x}); }
-
-/* sum += weight * x, but what is weighted with 0 counts nothing, whatever it is. */
-static void add_weighted(emitter *e, val sum, val weight, val x) {
-  kernel *k = e->k;
-  val zero = k_f32(k, 0), counts = k_ne(k, weight, zero), part_of[4];
+/* What is weighted with 0 counts nothing, whatever it is. */
+static val weighted(kernel *k, val weight, val x, val sum) {
+  val zero = k_f32(k, 0), counts = k_ne(k, weight, zero), kept[4];
   for (int i = 0; i < 4; i++)
-    part_of[i] = k_select(k, counts, k_part(k, x, i), zero);
-  val kept = k_vector(k, 4, part_of), by = splat(e, weight);
-  k_set(k, sum, k_fma(k, by, kept, k_get(k, sum)));
+    kept[i] = k_select(k, counts, k_part(k, x, i), zero);
+  val by = k_vector(k, 4, (val[]){weight, weight, weight, weight});
+  return k_fma(k, by, k_vector(k, 4, kept), sum);
 }
 
-static val column_of(emitter *e, const few *w, int g) {
-  val place = k_add(e->k, w->lane, k_index(e->k, g * LANES));
-  return k_add(e->k, w->start, k_shl(e->k, place, 2));
-}
-
-/* All values of the thread: under way while their weights are found. */
-static void load_values(emitter *e, const few *w, val first, val raw[MOST_TOGETHER]) {
+/* Some keys of the team, from `first` on: their weights under a new maximum. */
+static void use_keys(emitter *e, few *w, val first) {
   kernel *k = e->k;
-  row_list l = list_of(e, w, w->f->a.v, w->f->a.dv, true);
-  val number = k_add(k, first, w->row), column = column_of(e, w, 0);
-  for (int i = 0; i < MOST_TOGETHER; i++)
-    raw[i] = tile_load_raw(e, &w->f->a, &l, k_add(k, number, k_index(k, i * SLICES)), column);
-}
-
-/* Value i of those at hand, of key `key` of the tile. */
-static void add_value(emitter *e, const few *w, val key, const val x[GROUPS]) {
-  kernel *k = e->k;
-  for (int r = 0; r < w->rows; r++) {
-    val weight = k_shared_get(k, w->scores, k_add(k, key, k_index(k, r * (KEYS + 1))));
-    for (int g = 0; g < w->groups; g++)
-      add_weighted(e, w->out[r][g], weight, x[g]);
+  const attending *a = &w->f->a;
+  row_list keys = list_of(w, a->k, a->d), values = list_of(w, a->v, a->dv);
+  val key[TOGETHER][VECTORS], value[TOGETHER][VECTORS], x[TOGETHER], number[TOGETHER];
+  for (int i = 0; i < w->together; i++) {
+    number[i] = k_add(k, first, plus(k, w->team, (int64_t)i * w->teams));
+    load_row(e, w, &keys, number[i], w->n[0], key[i]);
+    load_row(e, w, &values, number[i], w->n[1], value[i]);
   }
-}
-
-static void add_values_ahead(emitter *e, const few *w, val first, const val raw[MOST_TOGETHER]) {
-  kernel *k = e->k;
-  row_list l = list_of(e, w, w->f->a.v, w->f->a.dv, true);
-  val column = column_of(e, w, 0), x[GROUPS] = {0};
-  for (int i = 0; i < MOST_TOGETHER; i++) {
-    val key = k_add(k, w->row, k_index(k, i * SLICES));
-    x[0] = tile_load_end(e, &l, k_add(k, first, key), column, raw[i]);
-    add_value(e, w, key, x);
+  val old = k_get(k, w->max), max = old;
+  for (int i = 0; i < w->together; i++)
+    x[i] = product(e, w, key[i]);
+  for (int i = 0; i < w->together; i++) {
+    x[i] = score_of(e, a, &w->q, number[i], x[i], NULL);
+    max = k_max(k, max, x[i]);
   }
-}
-
-static void add_values(emitter *e, const few *w, val first) {
-  kernel *k = e->k;
-  row_list l = list_of(e, w, w->f->a.v, w->f->a.dv, true);
-  val x[TOGETHER][GROUPS], key[TOGETHER];
-  k_loop t = k_loop_begin(k, w->row, k_index(k, KEYS), k_index(k, SLICES * TOGETHER));
-  for (int i = 0; i < TOGETHER; i++) {
-    key[i] = k_add(k, t.i, k_index(k, i * SLICES));
-    for (int g = 0; g < w->groups; g++) {
-      val number = k_add(k, first, key[i]);
-      x[i][g] = tile_load_vector(e, &w->f->a, &l, number, column_of(e, w, g));
-    }
+  val base = forward_base(e, max), keep = exponential(e, k_sub(k, old, base));
+  val all = k_vector(k, 4, (val[]){keep, keep, keep, keep}), sum = k_mul(k, k_get(k, w->sum), keep);
+  for (int i = 0; i < w->together; i++) {
+    x[i] = exponential(e, k_sub(k, x[i], base));
+    sum = k_add(k, sum, x[i]);
   }
-  for (int i = 0; i < TOGETHER; i++)
-    add_value(e, w, key[i], x[i]);
-  k_loop_end(k, &t);
-}
-
-/* What was summed so far, under the new maximum. */
-static void scale_sums(emitter *e, const few *w) {
-  kernel *k = e->k;
-  for (int r = 0; r < w->rows; r++) {
-    val factor = splat(e, k_shared_get(k, w->factors, k_index(k, r)));
-    for (int g = 0; g < w->groups; g++)
-      k_set(k, w->out[r][g], k_mul(k, k_get(k, w->out[r][g]), factor));
+  for (int n = 0; n < w->n[1]; n++) {
+    val out = k_mul(k, k_get(k, w->out[n]), all);
+    for (int i = 0; i < w->together; i++)
+      out = weighted(k, x[i], value[i][n], out);
+    k_set(k, w->out[n], out);
   }
+  k_set(k, w->max, max);
+  k_set(k, w->sum, sum);
 }
 
 /* --- results --- */
 
-/* Four columns of the thread's row, over the slices. */
-static val sum_slices(emitter *e, const few *w, int g) {
+static void put_team(emitter *e, const few *w) {
   kernel *k = e->k;
-  val zero = splat(e, k_f32(k, 0)), sum = k_var(k, zero), row = k_index(k, w->rows * LANES);
-  val mine = k_mul(k, w->row, row), none = k_index(k, 0), one = k_index(k, 1);
-  for (int r = 0; r < w->rows; r++) {
-    val at = k_add(k, k_add(k, mine, w->lane), k_index(k, r * LANES));
-    k_shared_set(k, w->sums, at, k_get(k, w->out[r][g]));
+  val at = k_mul(k, w->team, k_index(k, (int64_t)w->lanes * w->n[1]));
+  for (int i = 0; i < w->n[1]; i++) {
+    val place = plus(k, k_add(k, at, w->lane), (int64_t)i * w->lanes);
+    k_shared_set(k, w->sums, place, k_get(k, w->out[i]));
   }
-  k_barrier(k);
-  k_if active = k_if_begin(k, w->active);
-  val first = k_add(k, k_mul(k, w->row, k_index(k, LANES)), w->lane);
-  k_loop s = k_loop_begin(k, none, k_index(k, SLICES), one);
-  val more = k_shared_get(k, w->sums, k_add(k, first, k_mul(k, s.i, row)));
-  k_set(k, sum, k_add(k, k_get(k, sum), more));
-  k_loop_end(k, &s);
-  k_if_end(k, &active);
-  k_barrier(k);
-  return k_get(k, sum);
+  k_if one = k_if_begin(k, k_eq(k, w->lane, k_index(k, 0)));
+  val fact = k_shl(k, w->team, 1);
+  k_shared_set(k, w->facts, fact, k_get(k, w->max));
+  k_shared_set(k, w->facts, plus(k, fact, 1), k_get(k, w->sum));
+  k_if_end(k, &one);
 }
 
+/* The teams under one maximum, in their order: that, their sum, and vector `column` of the result. Many of them in a loop. */
+static void join_teams(emitter *e, const few *w, val column, val *max, val *sum, val *x) {
+  enum { UNROLLED = 8 };
+  kernel *k = e->k;
+  int each = w->teams < UNROLLED ? w->teams : UNROLLED, wide = w->lanes * w->n[1];
+  val zero = k_index(k, 0), most = k_var(k, k_f32(k, -INFINITY)), total = k_var(k, k_f32(k, 0));
+  val out = k_var(k, zeros(k)), n = k_index(k, w->teams), by = k_index(k, each);
+  k_loop l = k_loop_begin(k, zero, n, by);
+  for (int i = 0; i < each; i++) {
+    val fact = k_shared_get(k, w->facts, k_shl(k, plus(k, l.i, i), 1));
+    k_set(k, most, k_max(k, k_get(k, most), fact));
+  }
+  k_loop_end(k, &l);
+  *max = k_get(k, most);
+  val base = forward_base(e, *max);
+  l = k_loop_begin(k, zero, n, by);
+  for (int i = 0; i < each; i++) {
+    val team = plus(k, l.i, i), at = k_shl(k, team, 1);
+    val weight = exponential(e, k_sub(k, k_shared_get(k, w->facts, at), base));
+    val more = k_shared_get(k, w->facts, plus(k, at, 1));
+    k_set(k, total, k_fma(k, more, weight, k_get(k, total)));
+    if (wide == 0)
+      continue;
+    val four = k_vector(k, 4, (val[]){weight, weight, weight, weight});
+    val part_of = k_shared_get(k, w->sums, k_add(k, k_mul(k, team, k_index(k, wide)), column));
+    k_set(k, out, k_fma(k, part_of, four, k_get(k, out)));
+  }
+  k_loop_end(k, &l);
+  *sum = k_get(k, total);
+  *x = k_get(k, out);
+}
+
+static void put_vector(emitter *e, const few *w, val number, val column, val scale, val x) {
+  kernel *k = e->k;
+  const forward *f = w->f;
+  for (int i = 0; i < 4; i++) {
+    val at = plus(k, column, i);
+    k_if inside = k_if_begin(k, k_lt(k, at, k_size(k, f->a.dv)));
+    if (f->cut)
+      forward_put_part(e, f, number, at, k_part(k, x, i));
+    else
+      core_store(e, f->out, (val[]){w->b, w->q.head, w->q.i, at}, k_mul(k, k_part(k, x, i), scale));
+    k_if_end(k, &inside);
+  }
+}
+
+/* A thread a vector; the first one has what is known of the row, too. */
 static void put_row(emitter *e, const few *w) {
   kernel *k = e->k;
   const forward *f = w->f;
-  val sum = fold_lanes(e, w, k_add, k_get(k, w->sum)), max = k_get(k, w->max), out[GROUPS];
-  for (int g = 0; g < w->groups; g++)
-    out[g] = sum_slices(e, w, g);
-  val there = k_and(k, w->active, w->q.there), origin = k_index(k, 0);
-  k_if inside = k_if_begin(k, there);
+  val zero = k_index(k, 0), max, sum, x;
+  int wide = w->n[1] > 0 ? w->lanes * w->n[1] : 1;
+  k_loop l = k_loop_rolled(k, k->local, k_index(k, wide), k_index(k, k->threads));
+  join_teams(e, w, l.i, &max, &sum, &x);
   val number = f->cut ? forward_part_at(e, f, w->b, w->kv, w->row, w->part) : 0;
   row_end end = {0};
   if (!f->cut)
     end = forward_end(e, f, &w->q, max, sum);
-  for (int i = 0; i < 4 * w->groups; i++) {
-    val place = k_shl(k, k_add(k, w->lane, k_index(k, i / 4 * LANES)), 2);
-    val column = k_add(k, k_add(k, w->start, place), k_index(k, i % 4));
-    k_if has = k_if_begin(k, k_lt(k, column, k_size(k, f->a.dv)));
-    val x = k_part(k, out[i / 4], i % 4);
-    if (f->cut)
-      forward_put_part(e, f, number, column, x);
-    else
-      core_store(e, f->out, (val[]){w->b, w->q.head, w->q.i, column}, k_mul(k, x, end.scale));
-    k_if_end(k, &has);
-  }
-  val left = k_eq(k, w->lane, origin);
-  k_if one = k_if_begin(k, k_and(k, left, k_eq(k, w->start, origin)));
+  put_vector(e, w, number, k_shl(k, l.i, 2), end.scale, x);
+  k_if one = k_if_begin(k, k_eq(k, l.i, zero));
   if (f->cut)
     forward_put_facts(e, f, number, max, sum);
   else if (f->lse->value)
     core_store(e, f->lse, (val[]){w->b, w->q.head, w->q.i}, end.lse);
   k_if_end(k, &one);
-  k_if_end(k, &inside);
+  k_loop_end(k, &l);
 }
 
 sn_status forward_few(emitter *e, const forward *f) {
   few w = few_of(e, f);
-  kernel *k = emit_open(e, KEYS);
+  kernel *k = emit_open(e, w.teams * w.lanes);
   if (!k)
     return SN_ERR_NO_MEMORY;
   open_shared(e, &w);
   find(e, &w);
-  load_queries(e, &w);
-  k_barrier(k);
-  val raw[MOST_TOGETHER];
-  k_loop j = k_loop_begin(k, w.low, w.high, k_index(k, KEYS));
-  if (w.ahead)
-    load_values(e, &w, j.i, raw);
-  multiply(e, &w, j.i);
-  k_barrier(k);
-  weigh(e, &w, j.i);
-  k_barrier(k);
-  scale_sums(e, &w);
-  if (w.ahead)
-    add_values_ahead(e, &w, j.i, raw);
-  else
-    add_values(e, &w, j.i);
-  k_barrier(k);
+  load_query(e, &w);
+  k_loop j = k_loop_rolled(k, w.low, w.high, k_index(k, (int64_t)w.together * w.teams));
+  use_keys(e, &w, j.i);
   k_loop_end(k, &j);
+  put_team(e, &w);
+  k_barrier(k);
   put_row(e, &w);
   return SN_OK;
 }

@@ -364,6 +364,28 @@ static sn_status grad_keys(emitter *e, const backward *g, bool after, grad_rest 
   return emit_launch(e, after);
 }
 
+/* dq, dk and dv by the kernels for few rows. */
+static sn_status grad_few(emitter *e, const backward *g) {
+  for (int which = DQ; which <= DV; which++)
+    if (g->to[which].value)
+      SN_TRY(grad_solo(e, g, which));
+  return SN_OK;
+}
+
+/* dk and dv wait for nothing that dq makes: both run side by side. */
+static sn_status grad_many(emitter *e, const backward *g) {
+  bool matrix = grad_matrix_fits(e, g), keys = g->to[DK].value || g->to[DV].value;
+  bool queries = g->to[DQ].value != 0;
+  grad_rest rest = {0};
+  if (queries)
+    SN_TRY(matrix ? grad_matrix(e, g, false, true, &rest) : grad_queries(e, g, &rest));
+  if (keys)
+    SN_TRY(matrix ? grad_matrix(e, g, true, !queries, &rest) : grad_keys(e, g, !queries, &rest));
+  for (int i = 0; i < rest.n; i++)
+    SN_TRY(add_parts(e, &rest.at[i].cut, rest.at[i].to, rest.at[i].byte, i == 0));
+  return SN_OK;
+}
+
 sn_status emit_attention_grad(emitter *e, const part *p) {
   const core_part *c = &p->u.core;
   backward g = {.a = attending_of(c),
@@ -372,22 +394,15 @@ sn_status emit_attention_grad(emitter *e, const part *p) {
                 .d_out = &c->in[9],
                 .d_lse = &c->in[10],
                 .to = c->out};
+  bool few = grad_solo_fits(e, &g), bias = g.a.bias->value && c->out[DBIAS].value;
+  bool sinks = g.a.sinks->value && c->out[DSINKS].value;
   sn_dim rows[3] = {g.a.b, g.a.hq, g.a.sq};
-  g.common = scratch_take(&e->env, sizes_most(&e->env, 3, rows) * 4);
-  SN_TRY(find_common(e, &g));
-  /* dk and dv wait for nothing that dq makes: both run side by side */
-  bool matrix = grad_matrix_fits(e, &g), keys = c->out[DK].value || c->out[DV].value;
-  bool queries = c->out[DQ].value != 0;
-  grad_rest rest = {0};
-  if (queries)
-    SN_TRY(matrix ? grad_matrix(e, &g, false, true, &rest) : grad_queries(e, &g, &rest));
-  if (keys)
-    SN_TRY(matrix ? grad_matrix(e, &g, true, !queries, &rest) : grad_keys(e, &g, !queries, &rest));
-  for (int i = 0; i < rest.n; i++)
-    SN_TRY(add_parts(e, &rest.at[i].cut, rest.at[i].to, rest.at[i].byte, i == 0));
-  if (g.a.bias->value && c->out[DBIAS].value)
+  if (!few || bias || sinks) {
+    g.common = scratch_take(&e->env, sizes_most(&e->env, 3, rows) * 4);
+    SN_TRY(find_common(e, &g));
+  }
+  SN_TRY(few ? grad_few(e, &g) : grad_many(e, &g));
+  if (bias)
     SN_TRY(grad_bias(e, &g));
-  if (g.a.sinks->value && c->out[DSINKS].value)
-    SN_TRY(grad_sinks(e, &g));
-  return SN_OK;
+  return sinks ? grad_sinks(e, &g) : SN_OK;
 }

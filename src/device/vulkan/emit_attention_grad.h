@@ -54,6 +54,10 @@ bool grad_matrix_fits(const emitter *e, const backward *g);
 sn_status grad_matrix(emitter *e, const backward *g, bool keys, bool after,
                       grad_rest *rest) SN_MUST_USE;
 
+/* emit_attention_solo_grad.c: one of DQ, DK, DV, for few rows; it does not need `common`. */
+bool grad_solo_fits(const emitter *e, const backward *g);
+sn_status grad_solo(emitter *e, const backward *g, int which) SN_MUST_USE;
+
 /* emit_attention_grad_sums.c: sums over heads and entries. */
 sn_status grad_bias(emitter *e, const backward *g) SN_MUST_USE;
 sn_status grad_sinks(emitter *e, const backward *g) SN_MUST_USE;

@@ -101,6 +101,33 @@ spirv_id tile_raw_type(emitter *e, const row_list *l) {
   return halves ? spirv_vector(s, s->u32, 2) : spirv_vector(s, s->f32, 4);
 }
 
+/* --- rows whose vectors are all there --- */
+
+bool tile_is_whole(const row_list *l, int columns) {
+  return is_aligned(l) && l->width % columns == 0;
+}
+
+val tile_row_address(emitter *e, const attending *a, const row_list *l, val number, val column) {
+  kernel *k = e->k;
+  val last = k_sub(k, l->high, k_index(k, 1)), at[4];
+  place_row(e, a, l, k_max(k, k_min(k, number, last), l->low), at);
+  at[3] = column;
+  val i = emit_strided(e, l->of, at);
+  if (!e->env.wide)
+    i = spirv_op(&k->s, SPV_SConvert, k->s.i64, SPV_ARGS(i));
+  i = k_shl(k, i, l->of->dtype == SN_F32 ? 2 : 1);
+  return k_add(k, k_address(k, l->of->value), k_bits(k, i, k->s.u64));
+}
+
+val tile_load_there(emitter *e, const row_list *l, val address, int further) {
+  val at = k_index(e->k, further / 4);
+  return k_load(e->k, tile_raw_type(e, l), address, at);
+}
+
+val tile_numbers(emitter *e, const row_list *l, val raw) {
+  return l->of->dtype == SN_F32 ? raw : widened(e, (sn_dtype)l->of->dtype, raw);
+}
+
 void tile_load(emitter *e, const attending *a, const tiles *t, const row_list *l, int n,
                tile_find find, const void *user) {
   kernel *k = e->k;

@@ -74,31 +74,6 @@ int forward_matrix_rows(const emitter *e, const forward *f) {
 
 /* --- where --- */
 
-static void find_block(matrix_forward *w) {
-  const crew *c = &w->c;
-  emitter *e = c->e;
-  kernel *k = e->k;
-  const attending *a = c->a;
-  amount heads = amount_of(&a->hk), blocks = {2, crew_rows(c), a->rows};
-  amount parts = amount_tiles(&a->skv, w->f->part);
-  plain_block *b = &w->at;
-  val rest = k->group, one = k_index(k, 1), number;
-  if (w->f->cut)
-    rest = k_divide(k, rest, &parts, &b->part);
-  rest = k_divide(k, rest, &blocks, &number);
-  b->b = k_divide(k, rest, &heads, &b->kv);
-  b->first = k_mul(k, number, k_index(k, crew_rows(c)));
-  b->rows = k_sizes(k, 2, a->rows);
-  val end = k_min(k, k_add(k, b->first, k_index(k, crew_rows(c))), b->rows);
-  queries_see(e, a, b->b, b->first, k_sub(k, end, one), &b->low, &b->high);
-  if (w->f->cut) {
-    val from = k_mul(k, b->part, k_index(k, w->f->part));
-    b->low = k_max(k, b->low, from);
-    b->high = k_min(k, b->high, k_add(k, from, k_index(k, w->f->part)));
-  }
-  kernel_grid(k, w->f->cut ? 3 : 2, (amount[]){{2, 1, (sn_dim[]){a->b, a->hk}}, blocks, parts});
-}
-
 static void open_tiles(matrix_forward *w) {
   crew *c = &w->c;
   kernel *k = c->e->k;
@@ -301,7 +276,7 @@ sn_status forward_matrix(emitter *e, const forward *f) {
   w->f = f;
   crew *c = &w->c;
   crew_open(c, words);
-  find_block(w);
+  plain_find(e, f, crew_rows(c), &w->at);
   int subgroups = shape.rows * shape.columns;
   w->at.facts = c->notes + NOTES * subgroups;
   open_tiles(w);

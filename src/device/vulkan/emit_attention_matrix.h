@@ -5,9 +5,9 @@
  * go through shared memory to its threads, `lanes` of which have a row of scores, and come back as weights.
  *
  * Numbers of a tile are multiplied with a power of two that brings the largest below 2^12, and cut into a half and the half of what it
- * leaves (22 bits together); products are sums of three products of halves, in f32. Powers only fall: where a later tile
+ * leaves (21 bits together); products are sums of three products of halves, in f32. Powers only fall: where a later tile
  * has larger numbers, sums so far are multiplied with what the power lost. So the error of a sum of products a b is
- * at most 2^-20 of the sum of |a b|, and 2^-30 of the largest |a| times the largest |b| of the block for each product.
+ * at most 2^-19 of the sum of |a b|, and 2^-30 of the largest |a| times the largest |b| of the block for each product.
  * With `half` only the first halves count: 2^-10.
  *
  * What is not finite does not go through matrices: the workgroup notes it and does its block again, in plain f32. */

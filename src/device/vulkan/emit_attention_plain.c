@@ -12,6 +12,28 @@ void plain_set(const crew *c, val at, val x) {
   k_word_set(c->e->k, c->words, at, k_bits(c->e->k, x, c->e->k->s.u32));
 }
 
+void plain_find(emitter *e, const forward *f, int rows, plain_block *b) {
+  kernel *k = e->k;
+  const attending *a = &f->a;
+  amount heads = amount_of(&a->hk), blocks = {2, rows, a->rows};
+  amount parts = amount_tiles(&a->skv, f->part);
+  val rest = k->group, one = k_index(k, 1), number;
+  if (f->cut)
+    rest = k_divide(k, rest, &parts, &b->part);
+  rest = k_divide(k, rest, &blocks, &number);
+  b->b = k_divide(k, rest, &heads, &b->kv);
+  b->first = k_mul(k, number, k_index(k, rows));
+  b->rows = k_sizes(k, 2, a->rows);
+  val end = k_min(k, k_add(k, b->first, k_index(k, rows)), b->rows);
+  queries_see(e, a, b->b, b->first, k_sub(k, end, one), &b->low, &b->high);
+  if (f->cut) {
+    val from = k_mul(k, b->part, k_index(k, f->part));
+    b->low = k_max(k, b->low, from);
+    b->high = k_min(k, b->high, k_add(k, from, k_index(k, f->part)));
+  }
+  kernel_grid(k, f->cut ? 3 : 2, (amount[]){{2, 1, (sn_dim[]){a->b, a->hk}}, blocks, parts});
+}
+
 static val fact_at(const crew *c, const plain_block *b, val plane, val row, int which) {
   kernel *k = c->e->k;
   val number = k_add(k, k_mul(k, plane, k_index(k, crew_rows(c))), row);
@@ -23,7 +45,7 @@ plain_elements plain_each(const crew *c, int rows, int columns) {
   sn_dim size = columns;
   amount by = amount_of(&size);
   plain_elements x = {
-      .l = k_loop_begin(k, k->local, k_index(k, (int64_t)rows * columns), k_index(k, k->threads))};
+      .l = k_loop_rolled(k, k->local, k_index(k, (int64_t)rows * columns), k_index(k, k->threads))};
   x.row = k_divide(k, x.l.i, &by, &x.column);
   return x;
 }
@@ -41,7 +63,7 @@ val plain_dot(const crew *c, const strided *x, const strided *y, sn_dim width, c
               const val at_y[3]) {
   kernel *k = c->e->k;
   val sum = k_var(k, k_f32(k, 0));
-  k_loop d = k_loop_begin(k, k_index(k, 0), k_size(k, width), k_index(k, 1));
+  k_loop d = k_loop_rolled(k, k_index(k, 0), k_size(k, width), k_index(k, 1));
   val left = core_load(c->e, x, (val[]){at_x[0], at_x[1], at_x[2], d.i});
   val right = core_load(c->e, y, (val[]){at_y[0], at_y[1], at_y[2], d.i});
   k_set(k, sum, k_fma(k, left, right, k_get(k, sum)));
@@ -74,13 +96,13 @@ static void weigh(crew *c, const plain_block *b) {
   k_if mine = k_if_begin(k, k_lt(k, row, k_index(k, crew_rows(c))));
   val at_base = fact_at(c, b, zero, row, 0), at_sum = fact_at(c, b, zero, row, 1);
   val old = plain_get(c, at_base), most = k_var(k, old);
-  k_loop l = k_loop_begin(k, zero, end, one);
+  k_loop l = k_loop_rolled(k, zero, end, one);
   k_set(k, most, k_max(k, k_get(k, most), plain_get(c, score_at(c, row, l.i))));
   k_loop_end(k, &l);
   val max = k_get(k, most), base = forward_base(c->e, max);
   val keep = emit_float1(c->e, ALU_exp, k_sub(k, old, base));
   val sum = k_var(k, k_mul(k, plain_get(c, at_sum), keep));
-  l = k_loop_begin(k, zero, end, one);
+  l = k_loop_rolled(k, zero, end, one);
   val at = score_at(c, row, l.i);
   val weight = emit_float1(c->e, ALU_exp, k_sub(k, plain_get(c, at), base));
   plain_set(c, at, weight);
@@ -101,7 +123,7 @@ static void add_values(crew *c, const plain_block *b, val first, int width) {
   val at = k_add(k, k_mul(k, x.row, k_index(k, width + 4)), column);
   val keep = plain_get(c, fact_at(c, b, origin, x.row, 2)), sum = k_var(k, plain_get(c, at));
   k_set(k, sum, k_mul(k, k_get(k, sum), keep));
-  k_loop l = k_loop_begin(k, origin, k_index(k, crew_columns(c)), k_index(k, 1));
+  k_loop l = k_loop_rolled(k, origin, k_index(k, crew_columns(c)), k_index(k, 1));
   val weight = plain_get(c, score_at(c, x.row, l.i)), counts = k_ne(k, weight, k_f32(k, 0));
   val key = k_add(k, first, l.i), inside = k_and(k, k_lt(k, key, b->high), k_lt(k, column, size));
   k_if some = k_if_begin(k, k_and(k, counts, inside));
@@ -118,10 +140,10 @@ static void clear(crew *c, const plain_block *b, int width) {
   kernel *k = c->e->k;
   val zero = k_f32(k, 0), none = k_f32(k, -INFINITY), by = k_index(k, k->threads);
   int words = c->shape.columns * crew_plane_words(c, width);
-  k_loop l = k_loop_begin(k, k->local, k_index(k, words), by);
+  k_loop l = k_loop_rolled(k, k->local, k_index(k, words), by);
   plain_set(c, l.i, zero);
   k_loop_end(k, &l);
-  l = k_loop_begin(k, k->local, k_index(k, c->shape.columns * crew_rows(c)), by);
+  l = k_loop_rolled(k, k->local, k_index(k, c->shape.columns * crew_rows(c)), by);
   val at = fact_at(c, b, k_index(k, 0), l.i, 0);
   plain_set(c, at, none);
   plain_set(c, plus(k, at, 1), zero);
@@ -134,7 +156,7 @@ void plain_forward(crew *c, const forward *f, plain_block *b, int width) {
   clear(c, b, width);
   k_set(k, b->power, k_i32(k, 0));
   k_words_barrier(k);
-  k_loop l = k_loop_begin(k, b->low, b->high, k_index(k, crew_columns(c)));
+  k_loop l = k_loop_rolled(k, b->low, b->high, k_index(k, crew_columns(c)));
   find_scores(c, b, l.i);
   k_words_barrier(k);
   weigh(c, b);

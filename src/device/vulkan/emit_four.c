@@ -12,6 +12,42 @@ static sn_dtype dtype_of(const emitter *e, const instr *i) {
   return e->env.program->values[i->at.value].type.dtype;
 }
 
+static bool fourfold(sn_dim d) { return dim_is_number(d) && d % 4 == 0; }
+
+/* Whether fours end where the last axis does, and all that reads that axis divides it by a multiple of 4. */
+static bool is_same(const access *at, const four_axes *a) {
+  int last = a->first + a->n - 1;
+  if (a->n < 1 || at->n_checks > 0 || !fourfold(a->extent[last]))
+    return false;
+  for (int i = 0; i < at->n_terms; i++)
+    if (at->terms[i].axis == TERM_REG || (at->terms[i].axis == last && !fourfold(at->terms[i].div)))
+      return false;
+  return true;
+}
+
+/* Whether fours end where the last axis does, one term counts them, wherever it is cut, and all else moves by fours. */
+static bool is_next(const access *at, const four_axes *a) {
+  int last = a->first + a->n - 1, counted = 0;
+  if (a->n < 1 || at->n_checks > 0 || !fourfold(a->extent[last]) || !fourfold(at->base))
+    return false;
+  for (int i = 0; i < at->n_terms; i++) {
+    const term *t = &at->terms[i];
+    bool counts = t->axis == last && t->stride == 1 && t->div == 1 && fourfold(t->mod);
+    if (t->axis == TERM_REG || !(counts || fourfold(t->stride)) ||
+        (t->axis == last && !counts && !fourfold(t->div)))
+      return false;
+    counted += counts;
+  }
+  return counted == 1;
+}
+
+four_kind emit_four_kind(const emitter *e, const instr *in, const four_axes *a) {
+  four_kind kind = access_four(&in->at, a);
+  if (kind == FOUR_APART)
+    kind = is_same(&in->at, a) ? FOUR_SAME : is_next(&in->at, a) ? FOUR_NEXT : FOUR_APART;
+  return kind == FOUR_NEXT && dtype_of(e, in) != SN_F32 ? FOUR_APART : kind;
+}
+
 val emit_load_four(emitter *e, const instr *in) {
   kernel *k = e->k;
   spirv *s = &k->s;
@@ -63,9 +99,9 @@ void emit_region_four(emitter *e, const region *r, const four_points *p) {
   for (int i = 0; i < r->n; i++) {
     const instr *in = &r->code[i];
     bool memory = in->op == REGION_LOAD || in->op == REGION_STORE;
-    four_kind kind = memory ? access_four(&in->at, &p->along) : FOUR_APART;
+    four_kind kind = memory ? emit_four_kind(e, in, &p->along) : FOUR_APART;
     at_point(e, p, 0);
-    if (kind == FOUR_NEXT && dtype_of(e, in) == SN_F32)
+    if (kind == FOUR_NEXT)
       in->op == REGION_LOAD ? load_four(e, in, i) : emit_store_four(e, in, i, 0);
     else
       emit_each(e, p, in, i, kind == FOUR_SAME && in->op == REGION_LOAD);

@@ -9,6 +9,27 @@ static val clamped(emitter *e, const term *t) {
   return k_max(k, k_min(k, i, last), zero);
 }
 
+val emit_known(emitter *e, int64_t x) {
+  val made = k_index(e->k, x);
+  for (int i = 0; i < e->n_known; i++)
+    if (e->known[i].made == made)
+      return made;
+  if (e->n_known < (int)COUNT_OF(e->known))
+    e->known[e->n_known++] = (struct known_number){made, x};
+  return made;
+}
+
+/* A coordinate that is a known number, divided; 0: it is not one. */
+static val known_term(emitter *e, const term *t) {
+  for (int i = 0; i < e->n_known; i++)
+    if (e->known[i].made == e->axis[t->axis] && dim_is_number(t->div) && t->div > 0 &&
+        dim_is_number(t->mod)) {
+      int64_t x = e->known[i].x / t->div;
+      return emit_known(e, t->mod > 0 ? x % t->mod : x);
+    }
+  return 0;
+}
+
 static val emit_term(emitter *e, const term *t) {
   kernel *k = e->k;
   val i;
@@ -20,25 +41,80 @@ static val emit_term(emitter *e, const term *t) {
       k->why = "a region reads a coordinate that it does not have";
       return k_index(k, 0);
     }
-    if (t->div != 1)
+    val known = known_term(e, t);
+    if (known == k_index(k, 0))
+      return known;
+    if (known)
+      i = known;
+    else if (t->div != 1)
       i = k_divide(k, i, &(amount){1, 1, &t->div}, NULL);
-    if (t->mod != 0)
+    if (!known && t->mod != 0)
       k_divide(k, i, &(amount){1, 1, &t->mod}, &i);
   }
   return t->stride == 1 ? i : k_mul(k, i, k_size_of(k, &t->stride));
 }
 
-val emit_linear(emitter *e, sn_dim base, int n_terms, const term *terms) {
+/* --- what was made before ---
+ * Instructions of a region often read the same place: several values, or one place and its checks. Drivers do not see that, as
+ * each has slots of its own. So what was made in this block of the kernel is taken again. */
+
+static bool is_recent(const emitter *e, const struct made_linear *m,
+                      const struct made_linear *want) {
+  if (m->made == 0 || m->block != e->k->s.block || m->base != want->base || m->size != want->size ||
+      m->divisor != want->divisor || m->n != want->n)
+    return false;
+  for (int i = 0; i < m->n; i++)
+    if (m->of[i] != want->of[i] || m->terms[i].stride != want->terms[i].stride ||
+        m->terms[i].div != want->terms[i].div || m->terms[i].mod != want->terms[i].mod ||
+        (m->terms[i].axis == TERM_REG) != (want->terms[i].axis == TERM_REG))
+      return false;
+  return true;
+}
+
+/* 0: it was not made. */
+static val recent(const emitter *e, const struct made_linear *want) {
+  for (int i = 0; i < EMIT_RECENT && i < e->n_recent; i++)
+    if (is_recent(e, &e->recent[i], want))
+      return e->recent[i].made;
+  return 0;
+}
+
+static val remember(emitter *e, struct made_linear *of, val made) {
+  of->made = made;
+  of->block = e->k->s.block;
+  e->recent[e->n_recent++ % EMIT_RECENT] = *of;
+  return made;
+}
+
+static struct made_linear wanted(const emitter *e, sn_dim base, int n_terms, const term *terms) {
+  struct made_linear m = {.base = base, .n = n_terms, .size = -1, .terms = terms};
+  for (int i = 0; i < n_terms; i++)
+    m.of[i] = terms[i].axis == TERM_REG ? e->reg[terms[i].from] : e->axis[terms[i].axis];
+  return m;
+}
+
+static val make_linear(emitter *e, sn_dim base, int n_terms, const term *terms) {
   val sum = base == 0 && n_terms > 0 ? 0 : k_size(e->k, base);
   for (int i = 0; i < n_terms; i++) {
     val t = emit_term(e, &terms[i]);
-    sum = sum ? k_add(e->k, sum, t) : t;
+    if (!sum)
+      sum = t;
+    else if (t != k_index(e->k, 0))
+      sum = k_add(e->k, sum, t);
   }
   return sum;
 }
 
+val emit_linear(emitter *e, sn_dim base, int n_terms, const term *terms) {
+  if (!e->remembers)
+    return make_linear(e, base, n_terms, terms);
+  struct made_linear want = wanted(e, base, n_terms, terms);
+  val made = recent(e, &want);
+  return made ? made : remember(e, &want, make_linear(e, base, n_terms, terms));
+}
+
 /* 0 <= v / divisor < size, and divisor divides v. Division is of numbers >= 0, so a negative v is made 0 first. */
-static val passes(emitter *e, const check *c) {
+static val make_check(emitter *e, const check *c) {
   kernel *k = e->k;
   val v = emit_linear(e, c->offset, c->n_terms, c->terms), zero = k_index(k, 0);
   val ok = k_ge(k, v, zero);
@@ -48,6 +124,16 @@ static val passes(emitter *e, const check *c) {
     ok = k_and(k, ok, k_eq(k, rest, zero));
   }
   return k_and(k, ok, k_lt(k, v, k_size_of(k, &c->size)));
+}
+
+static val passes(emitter *e, const check *c) {
+  if (!e->remembers)
+    return make_check(e, c);
+  struct made_linear want = wanted(e, c->offset, c->n_terms, c->terms);
+  want.size = c->size;
+  want.divisor = c->divisor;
+  val made = recent(e, &want);
+  return made ? made : remember(e, &want, make_check(e, c));
 }
 
 val emit_inside(emitter *e, const access *at) {
@@ -138,19 +224,53 @@ static bool see_write(void *user, const step_use *use) {
   return true;
 }
 
+static bool is_written(const emitter *e, uint32_t value) {
+  writes w = {e->env.program->values, value, false};
+  step_each_use(e->step, see_write, &w);
+  return w.any;
+}
+
 /* Whether element 0 can be read instead of one that is not there: there is one, and nobody writes it meanwhile. Loads without a
  * condition around them overlap. */
 static bool has_spare(const emitter *e, const access *at) {
   const program_value *v = &e->env.program->values[at->value];
-  writes w = {e->env.program->values, at->value, false};
   int64_t lo, hi;
   for (int d = 0; d < v->type.shape.rank; d++) {
     dim_range(e->env.program->dims, v->type.shape.dim[d], &lo, &hi);
     if (lo < 1)
       return false;
   }
-  step_each_use(e->step, see_write, &w);
-  return !w.any;
+  return !is_written(e, at->value);
+}
+
+/* Whether the element is one of the value's at every point, those where a check fails among them. */
+static bool is_within(const emitter *e, const access *at) {
+  sn_dim count = e->env.program->values[at->value].count;
+  int64_t most = at->base, reach;
+  if (!e->extent || !dim_is_number(count) || !dim_is_number(at->base) || at->base < 0)
+    return false;
+  for (int i = 0; i < at->n_terms; i++) {
+    const term *t = &at->terms[i];
+    sn_dim extent = t->axis == TERM_REG ? -1 : e->extent[t->axis];
+    if (!dim_is_number(extent) || extent < 1 || !dim_is_number(t->stride) || t->stride < 0 ||
+        t->div != 1 || t->mod != 0 || !mul_fits(extent - 1, t->stride, &reach) ||
+        !add_fits(most, reach, &most))
+      return false;
+  }
+  return most < count;
+}
+
+/* What nobody writes is loaded once in a block. */
+static val load_once(emitter *e, uint32_t value, val at) {
+  kernel *k = e->k;
+  int n = e->n_loads < EMIT_LOADS ? e->n_loads : EMIT_LOADS;
+  for (int i = 0; i < n; i++)
+    if (e->loads[i].block == k->s.block && e->loads[i].value == value && e->loads[i].at == at)
+      return e->loads[i].lane;
+  val lane = emit_load_lane(e, dtype_of(e, value), k_address(k, value), at);
+  if (e->remembers && !is_written(e, value))
+    e->loads[e->n_loads++ % EMIT_LOADS] = (struct made_load){k->s.block, value, at, lane};
+  return lane;
 }
 
 val emit_load(emitter *e, const instr *i) {
@@ -160,9 +280,9 @@ val emit_load(emitter *e, const instr *i) {
   val allowed = may_load(e, &i->at);
   if (!allowed || has_spare(e, &i->at)) {
     val at = emit_linear(e, i->at.base, i->at.n_terms, i->at.terms);
-    if (allowed)
+    if (allowed && !is_within(e, &i->at))
       at = k_select(k, allowed, at, k_index(k, 0));
-    val lane = emit_load_lane(e, dtype, address, at);
+    val lane = load_once(e, i->at.value, at);
     return allowed ? k_select(k, allowed, lane, zero) : lane;
   }
   k_if inside = k_if_begin(k, allowed);

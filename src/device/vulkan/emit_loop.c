@@ -10,10 +10,12 @@ static bool has_requirement(const region *r) {
   return false;
 }
 
-/* Several points a thread, so that its loads overlap; where there are enough of them, and few registers a point. */
-static int points_of_thread(const emitter *e, const loop_part *p, int threads) {
+/* Several points a thread, so that its loads overlap; where there are enough of them, and few registers a point. Fours save so
+ * many instructions that they pay with a subgroup for every unit. */
+static int points_of_thread(const emitter *e, const loop_part *p, int threads, bool fours) {
   int64_t points = sizes_most(&e->env, p->n_axes, p->extent);
-  bool many = points / ((int64_t)threads * LOOP_POINTS * 2) >= e->env.target->units;
+  int64_t least = (int64_t)(fours ? e->env.target->subgroup : threads * 2) * LOOP_POINTS;
+  bool many = points / least >= e->env.target->units;
   return many && p->code.n <= 40 && !has_requirement(&p->code) ? LOOP_POINTS : 1;
 }
 
@@ -48,9 +50,8 @@ static bool has_fours(const emitter *e, const loop_part *p) {
     const instr *in = &p->code.code[i];
     if (in->op != REGION_LOAD && in->op != REGION_STORE)
       continue;
-    four_kind kind = access_four(&in->at, &all);
-    if (kind == FOUR_APART || (kind == FOUR_SAME && in->op == REGION_STORE) ||
-        (kind == FOUR_NEXT && e->env.program->values[in->at.value].type.dtype != SN_F32))
+    four_kind kind = emit_four_kind(e, in, &all);
+    if (kind == FOUR_APART || (kind == FOUR_SAME && in->op == REGION_STORE))
       return false;
   }
   return points > 0 && points % 4 == 0;
@@ -60,9 +61,16 @@ static void emit_fours(emitter *e, const loop_part *p, val first, val n) {
   kernel *k = e->k;
   four_points four = {.along = {0, p->n_axes, p->extent}};
   k_if inside = k_if_begin(k, k_lt(k, first, n));
+  int last = p->n_axes - 1;
+  bool ends = p->extent[last] % 4 == 0; /* fours end where the last axis does */
   for (int u = 0; u < 4; u++) {
     memset(e->axis, 0, sizeof e->axis);
-    emit_coordinates(e, u ? k_add(k, first, k_index(k, u)) : first, 0, p->n_axes, p->extent);
+    if (u == 0 || !ends) {
+      emit_coordinates(e, u ? k_add(k, first, k_index(k, u)) : first, 0, p->n_axes, p->extent);
+    } else {
+      memcpy(e->axis, four.axes[0], sizeof e->axis);
+      e->axis[last] = k_add(k, four.axes[0][last], k_index(k, u));
+    }
     memcpy(four.axes[u], e->axis, sizeof e->axis);
   }
   emit_region_four(e, &p->code, &four);
@@ -76,7 +84,9 @@ static void emit_point_if_any(emitter *e, const loop_part *p, val i, val n) {
 }
 
 static sn_status emit_points(emitter *e, const loop_part *p) {
-  int threads = emit_threads(e), unroll = points_of_thread(e, p, threads), tile = threads * unroll;
+  bool fours = has_fours(e, p);
+  int threads = emit_threads(e), unroll = points_of_thread(e, p, threads, fours);
+  int tile = threads * unroll;
   kernel *k = emit_open(e, threads);
   if (!k)
     return SN_ERR_NO_MEMORY;
@@ -84,7 +94,7 @@ static sn_status emit_points(emitter *e, const loop_part *p) {
   val first = k_add(k, begin, k->local);
   if (unroll == 1) {
     emit_point_if_any(e, p, first, n);
-  } else if (has_fours(e, p)) {
+  } else if (fours) {
     emit_fours(e, p, k_add(k, begin, k_shl(k, k->local, 2)), n);
   } else { /* the last workgroup goes point by point */
     val end = k_add(k, begin, k_index(k, tile));
@@ -101,7 +111,11 @@ static sn_status emit_points(emitter *e, const loop_part *p) {
 }
 
 sn_status emit_loop(emitter *e, const part *of) {
-  const loop_part *p = &of->u.loop;
+  const loop_part *p = emit_few_axes(e, &of->u.loop);
+  if (!p)
+    return SN_ERR_NO_MEMORY;
+  e->remembers = true;
+  e->extent = p->extent;
   bool rows = p->n_outer > 0 || p->n_phases > 1;
   for (int i = 0; i < p->code.n; i++)
     rows = rows || p->code.code[i].op == REGION_REDUCE;

@@ -1,5 +1,6 @@
 /* Which way a matmul part goes. See emit_matmul.h. Extents that are numbers decide here; where the number of rows
  * is known only at a run, there are several ways, each with the numbers of rows for which it runs. */
+#include "device/vulkan/emit_matmul_image.h"
 #include "device/vulkan/emit_matmul_window.h"
 
 #include <math.h>
@@ -34,6 +35,7 @@ static double ceil_div(double a, double b) { return (double)(int64_t)((a + b - 1
 typedef struct tile_cost {
   int rows, columns, depth;
   double alone, shared, once;
+  double before; /* cycles of launches that make packed operands; 0: there are none */
 } tile_cost;
 
 static double tiles_of(const extents *x, const tile_cost *c) {
@@ -71,9 +73,9 @@ static bool has_checks(const emitter *e, const matmul_part *p) {
  * Pieces of k cost a launch and their way through memory. */
 static double tiles_cost(const emitter *e, const matmul_part *p, const extents *x,
                          const tile_cost *c, int splits) {
-  enum { LAUNCH = 6000, BYTES_A_CYCLE = 1200, CHECKS = 900 };
+  enum { LAUNCH = 6500, BYTES_A_CYCLE = 1200, CHECKS = 900 };
   double units = e->env.target->units, elements = (double)(c->rows + c->columns) * c->depth;
-  double checks = has_checks(e, p) ? CHECKS * elements / 4096 : 0;
+  double checks = c->before == 0 && has_checks(e, p) ? CHECKS * elements / 4096 : 0;
   double panels = ceil_div(ceil_div((double)x->k, splits), c->depth) * p->n_accs + c->once;
   double groups = tiles_of(x, c) * splits;
   double even =
@@ -84,7 +86,7 @@ static double tiles_cost(const emitter *e, const matmul_part *p, const extents *
   double all = groups * panels * (c->shared + checks / 2) + others_cost(e, c);
   double result = (double)x->batch * (double)x->side[0] * (double)x->side[1] * p->n_accs;
   double pieces = splits > 1 ? LAUNCH + 8 * result * splits / BYTES_A_CYCLE : 0;
-  return fmax(longest, all / units) + pieces;
+  return fmax(longest, all / units) + pieces + c->before;
 }
 
 /* More accumulators go through the small tiles, which have room for their sums. */
@@ -132,22 +134,22 @@ static bool may_use_matrices(const matmul_part *p) {
 }
 
 const matrix_shape matmul_matrices[MATRIX_SHAPES] = {
-    [MATRIX_LARGE] = {128, 64, {2, 2}, 1, 32, 1, false},
-    [MATRIX_64] = {64, 64, {2, 2}, 1, 32, 1, false},
-    [MATRIX_DEEP] = {64, 64, {1, 2}, 2, 64, 1, false},
-    [MATRIX_OWN_64] = {64, 32, {1, 1}, 4, 16, 1, true},
-    [MATRIX_OWN_32] = {32, 32, {1, 1}, 4, 16, 1, true},
-    [MATRIX_OWN_DEEP] = {32, 32, {1, 1}, 8, 16, 2, true},
+    [MATRIX_LARGE] = {128, 64, {2, 2}, 1, 32},
+    [MATRIX_64] = {64, 64, {2, 2}, 1, 32},
+    [MATRIX_DEEP] = {64, 64, {1, 2}, 2, 64},
 };
 
-/* Cycles are of as many elements of k as all slices have at a time. */
+const direct_shape matmul_directs[DIRECT_SHAPES] = {
+    [DIRECT_SMALL] = {{2, 2}, {1, 1}, 8, 1, 2, true},
+    [DIRECT_EVEN] = {{2, 2}, {1, 1}, 4, 1, 1, true},
+    [DIRECT_TALL] = {{4, 2}, {1, 1}, 4, 1, 1, false},
+};
+
 static void consider_matrices(const emitter *e, const matmul_part *p, const extents *x,
                               choice *best) {
-  static const double alone[2][MATRIX_SHAPES] = {{2100, 1500, 1900, 1400, 1100, 1100},
-                                                 {2780, 2000, 2450, 1840, 1400, 1380}};
-  static const double shared[2][MATRIX_SHAPES] = {{1100, 640, 1280, 800, 550, 1400},
-                                                  {1915, 1220, 2000, 1200, 850, 2000}};
-  static const double once[MATRIX_SHAPES] = {2, 1.5, 1.3, 0.8, 1, 1.5};
+  static const double alone[2][MATRIX_SHAPES] = {{2100, 1500, 1900}, {3300, 2400, 2900}};
+  static const double shared[2][MATRIX_SHAPES] = {{1100, 640, 1280}, {2300, 1460, 2400}};
+  static const double once[MATRIX_SHAPES] = {2, 1.5, 1.3};
   const gpu_target *t = e->env.target;
   bool three = e->env.precision == SN_PRECISION_FAST, f16 = three ? t->f16 : !t->bf16;
   if (e->env.precision == SN_PRECISION_EXACT || !(t->bf16 || t->f16) || !may_use_matrices(p))
@@ -155,28 +157,85 @@ static void consider_matrices(const emitter *e, const matmul_part *p, const exte
   for (int i = 0; i < MATRIX_SHAPES; i++) {
     const matrix_shape *s = &matmul_matrices[i];
     matmul_way way = {.matrix = s, .products = three ? 3 : 1, .half = f16 ? SN_F16 : SN_BF16};
-    int depth = s->own ? s->depth * s->slices : s->depth;
-    tile_cost c = {s->rows, s->columns, depth, alone[three][i], shared[three][i], once[i]};
+    tile_cost c = {s->rows, s->columns, s->depth, alone[three][i], shared[three][i], once[i], 0};
     if (matrix_fits(s, t, p, way.products))
       consider(e, p, x, way, &c, best);
   }
 }
 
-static matmul_way choose_tiles(const emitter *e, const matmul_part *p, const extents *x) {
+/* By whether an operand is packed already: its elements cost next to nothing. */
+static void consider_direct(const emitter *e, const matmul_part *p, const extents *x,
+                            choice *best) {
+  static const double alone[2][DIRECT_SHAPES] = {{1350, 940, 1440}, {1020, 830, 1200}},
+                      shared[2][DIRECT_SHAPES] = {{1200, 620, 1060}, {1000, 530, 1150}};
+  bool three = e->env.precision == SN_PRECISION_FAST, kept = direct_keeps(e, p);
+  double both =
+      kept && p->n_accs > 1 ? 0.75 : 1; /* of two accumulators, what they share is made once */
+  if (e->env.precision == SN_PRECISION_EXACT || !may_use_matrices(p))
+    return;
+  for (int i = 0; i < DIRECT_SHAPES; i++) {
+    const direct_shape *s = &matmul_directs[i];
+    matmul_way way = {.direct = s, .products = three ? 3 : 1, .half = SN_F16};
+    tile_cost c = {.rows = 16 * s->fragments[0] * s->subgroups[0],
+                   .columns = 16 * s->fragments[1] * s->subgroups[1],
+                   .depth = 16 * s->steps * s->slices,
+                   .alone = alone[kept][i] * both,
+                   .shared = shared[kept][i] * both,
+                   .once = 3};
+    if (direct_fits(e, s, p))
+      consider(e, p, x, way, &c, best);
+  }
+}
+
+/* Products of a part wait for what other parts of the step do before them, which is worth it where there is much to do. (Found by trying:
+ * trainings of ResNet-50 and Whisper-tiny gain 16 and 11 %, that of SmolLM2, with parts of 128 rows or columns, would lose 7 %.) */
+static bool is_large(const extents *x) {
+  double points = (double)x->batch * (double)x->side[0] * (double)x->side[1];
+  return points >= 100000 && x->k >= 192 && points * (double)x->k >= 7e7;
+}
+
+/* Fragments of images meet in the caches more often. */
+static void consider_packed(const emitter *e, const matmul_part *p, const extents *x,
+                            choice *best) {
+  static const double alone[PACKED_SHAPES] = {1185, 1300}, shared[PACKED_SHAPES] = {1020, 1030},
+                      once[] = {1.7, 1.15};
+  if (e->env.precision != SN_PRECISION_FAST || !may_use_matrices(p) ||
+      (e->step->n_parts > 1 && !is_large(x)))
+    return;
+  double share = image_fits(e, p) ? 0.85 : 1;
+  for (int i = 0; i < PACKED_SHAPES; i++) {
+    const packed_shape *s = &matmul_packed[i];
+    matmul_way way = {.packed = s, .products = 3, .half = SN_F16};
+    tile_cost c = {.rows = 16 * s->fragments[0] * s->subgroups[0],
+                   .columns = 16 * s->fragments[1] * s->subgroups[1],
+                   .depth = 64 * s->slices,
+                   .alone = alone[i] * share,
+                   .shared = shared[i] * share,
+                   .once = once[i]};
+    if (!packed_fits(e, s, p))
+      continue;
+    c.before = packed_cost(e, p);
+    consider(e, p, x, way, &c, best);
+  }
+}
+
+static choice choose_tiles(const emitter *e, const matmul_part *p, const extents *x) {
   const gpu_target *target = e->env.target;
   static const double alone[] = {1660, 2700, 2060}, shared[] = {1120, 2370, 1710},
                       once[] = {3, 1.5, 1};
   choice best = {.way = {.tiles = &matmul_tiles[TILES_PLAIN], .splits = 1}, .cost = -1};
   if (target->units < 8 || target->max_threads < 256 || target->shared_bytes < 32 << 10 ||
       p->n_accs > MOST_ACCS)
-    return best.way;
+    return best;
   for (int i = TILES_64; i < TILES_PLAIN; i++) {
     const tile_shape *s = &matmul_tiles[i];
-    tile_cost c = {s->rows, s->columns, s->depth, alone[i], shared[i], once[i]};
+    tile_cost c = {s->rows, s->columns, s->depth, alone[i], shared[i], once[i], 0};
     consider(e, p, x, (matmul_way){.tiles = s}, &c, &best);
   }
   consider_matrices(e, p, x, &best);
-  return best.way;
+  consider_direct(e, p, x, &best);
+  consider_packed(e, p, x, &best);
+  return best;
 }
 
 /* --- few rows or columns --- */
@@ -222,7 +281,7 @@ static matmul_way choose_few(const emitter *e, const matmul_part *p, const exten
 static matmul_way choose(const emitter *e, const matmul_part *p, const extents *x) {
   int side = x->side[1] < x->side[0];
   bool few = x->side[side] <= MATMUL_FEW && p->n_accs <= MOST_ACCS;
-  return few ? choose_few(e, p, x, side) : choose_tiles(e, p, x);
+  return few ? choose_few(e, p, x, side) : choose_tiles(e, p, x).way;
 }
 
 matmul_way matmul_choose(const emitter *e, const matmul_part *p) {
@@ -242,6 +301,8 @@ sn_status emit_matmul_as(emitter *e, const matmul_part *p, const matmul_way *way
   }
   SN_TRY(way->tiles    ? emit_tiles(e, p, way, scratch, of, least, most)
          : way->matrix ? emit_matrices(e, p, way, scratch, of, least, most)
+         : way->direct ? emit_direct(e, p, way, scratch, of, least, most)
+         : way->packed ? emit_packed(e, p, way, scratch, of, least, most)
                        : emit_few(e, p, way, scratch, of, least, most));
   return way->splits > 1 ? matmul_join(e, p, way, scratch, of, least, most) : SN_OK;
 }
@@ -255,9 +316,10 @@ static bool all_numbers(int n, const sn_dim *dims) {
 
 static bool same_way(const matmul_way *a, const matmul_way *b) {
   const few_shape *x = &a->few, *y = &b->few;
-  if (a->tiles != b->tiles || a->matrix != b->matrix || a->splits != b->splits)
+  if (a->tiles != b->tiles || a->matrix != b->matrix || a->direct != b->direct ||
+      a->packed != b->packed || a->splits != b->splits)
     return false;
-  return a->tiles || a->matrix ||
+  return a->tiles || a->matrix || a->direct || a->packed ||
          (x->side == y->side && x->few == y->few && x->many == y->many && x->lanes == y->lanes &&
           x->along_k == y->along_k);
 }
@@ -314,6 +376,15 @@ void matmul_batch_to_rows(matmul_part *p) {
           return;
 }
 
+/* Convolutions from images in shared memory, unless other tiles are better. */
+static bool goes_by_window(const emitter *e, const matmul_part *p) {
+  if (!window_fits(e, p))
+    return false;
+  extents x = extents_of(&e->env, p);
+  choice other = choose_tiles(e, p, &x);
+  return !other.way.packed || other.cost >= window_cost(e, p);
+}
+
 sn_status emit_matmul(emitter *e, const part *p) {
   matmul_part m = p->u.matmul;
   if (m.n_accs > EMIT_ACCS)
@@ -322,7 +393,7 @@ sn_status emit_matmul(emitter *e, const part *p) {
   if (matmul_is_empty(&m))
     return emit_matmul_empty(e, &m);
   matmul_batch_to_rows(&m);
-  if (window_fits(e, &m))
+  if (goes_by_window(e, &m))
     return emit_window(e, &m);
   if (!all_numbers(m.n_m, m.extent + m.n_batch))
     return emit_ranges(e, &m);

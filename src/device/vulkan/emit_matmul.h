@@ -5,6 +5,7 @@
  *   emit_matmul_tiles.c    tiles of the result from panels of the operands in shared memory
  *   emit_matmul_matrix.c   the same by cooperative matrices of halves: see emit_matmul_matrix.h
  *   emit_matmul_window.c   convolutions from images in shared memory, where windows move over them
+ *   emit_matmul_packed.c   tiles of operands that were packed before, in halves: see emit_matmul_packed.h, emit_matmul_image.h
  *   emit_matmul_empty.c    parts without products: a loop
  *   emit_matmul_few.c      few rows (or few columns): the large operand is read once, by threads along k
  *   emit_matmul_operand.c  what an operand's region is: where its elements stand in memory
@@ -43,16 +44,28 @@ typedef struct few_shape {
 } few_shape;
 
 /* Tiles made by cooperative matrices from panels of `depth` elements of k, by so many subgroups along the rows and the columns, each
- * as often as there are slices of k. Slices share panels; or each has its own ones, which no other subgroup waits for (`own`:
- * subgroups {1, 1}). Panels are loaded into registers `ahead` stages (1 or 2) before they are stored. All are powers of two. */
+ * as often as there are slices of k. All are powers of two. */
 typedef struct matrix_shape {
-  int rows, columns, subgroups[2], slices, depth, ahead;
-  bool own;
+  int rows, columns, subgroups[2], slices, depth;
 } matrix_shape;
+
+/* Tiles of fragments (2 or 4 a side) by subgroups, each with operands in its own registers: see emit_matmul_direct.h. */
+typedef struct direct_shape {
+  int fragments[2], subgroups[2], slices, steps, ahead;
+  bool together; /* two accumulators at once */
+} direct_shape;
+
+/* Tiles like those from operands that were made halves of before: see emit_matmul_packed.h. Loads of `ahead` (1, 2 or 4) times 16 elements
+ * of k are on their way. */
+typedef struct packed_shape {
+  int fragments[2], subgroups[2], slices, ahead;
+} packed_shape;
 
 typedef struct matmul_way {
   const tile_shape *tiles; /* one of these, or neither: few */
   const matrix_shape *matrix;
+  const direct_shape *direct;
+  const packed_shape *packed;
   few_shape few;
   int splits;    /* pieces of k, added by a second launch; 1: none */
   int products;  /* of halves, with matrices: 3, or 1 */
@@ -67,20 +80,23 @@ void matmul_batch_to_rows(matmul_part *p);
 /* The way for a part at the symbols' maxima. */
 matmul_way matmul_choose(const emitter *e, const matmul_part *p);
 extern const tile_shape matmul_tiles[]; /* for many tiles, fewer, few; for small devices */
-/* For many tiles, fewer, few; and smaller ones, whose subgroups have panels of their own, for few, very few. */
-enum {
-  MATRIX_LARGE,
-  MATRIX_64,
-  MATRIX_DEEP,
-  MATRIX_OWN_64,
-  MATRIX_OWN_32,
-  MATRIX_OWN_DEEP,
-  MATRIX_SHAPES
-};
+/* For many tiles, fewer, few. */
+enum { MATRIX_LARGE, MATRIX_64, MATRIX_DEEP, MATRIX_SHAPES };
 extern const matrix_shape matmul_matrices[];
 /* Threads of a workgroup; whether a shape can be made of the target's matrices. */
 int matrix_threads(const matrix_shape *s, const gpu_target *t);
 bool matrix_fits(const matrix_shape *s, const gpu_target *t, const matmul_part *p, int products);
+enum { DIRECT_SMALL, DIRECT_EVEN, DIRECT_TALL, DIRECT_SHAPES };
+extern const direct_shape matmul_directs[];
+int direct_threads(const direct_shape *s, const gpu_target *t);
+bool direct_fits(const emitter *e, const direct_shape *s, const matmul_part *p);
+/* Whether an operand is packed once. */
+bool direct_keeps(const emitter *e, const matmul_part *p);
+enum { PACKED_LARGE, PACKED_SMALL, PACKED_SHAPES }; /* for many tiles, few */
+extern const packed_shape matmul_packed[];
+bool packed_fits(const emitter *e, const packed_shape *s, const matmul_part *p);
+/* Cycles that packing takes, roughly, as an H200 takes them. */
+double packed_cost(const emitter *e, const matmul_part *p);
 enum { TILES_64, TILES_DEEP, TILES_32, TILES_PLAIN, TILE_SHAPES };
 
 /* --- a kernel in the making --- */
@@ -169,6 +185,9 @@ bool operand_wants_table(const matmul *m, const operand *o);
 /* Any operand at a row and a k: the region, or 0 where there is no such k. */
 val operand_element(matmul *m, const operand *o, val row, val k, val size);
 
+/* What an accumulator is at a point, by plain multiply-adds. depth: as in matmul_range. */
+val matmul_sum_plainly(matmul *m, int acc, int depth, const val at[2]);
+
 /* Indices and numbers that are powers of two. */
 static inline val low_part(kernel *k, val x, int n) {
   return n == 1 ? k_index(k, 0) : k_and(k, x, k_index(k, n - 1));
@@ -188,6 +207,10 @@ sn_status emit_tiles(emitter *e, const matmul_part *p, const matmul_way *way, in
                      const amount *of, int64_t least, int64_t most) SN_MUST_USE;
 sn_status emit_matrices(emitter *e, const matmul_part *p, const matmul_way *way, int64_t scratch,
                         const amount *of, int64_t least, int64_t most) SN_MUST_USE;
+sn_status emit_direct(emitter *e, const matmul_part *p, const matmul_way *way, int64_t scratch,
+                      const amount *of, int64_t least, int64_t most) SN_MUST_USE;
+sn_status emit_packed(emitter *e, const matmul_part *p, const matmul_way *way, int64_t scratch,
+                      const amount *of, int64_t least, int64_t most) SN_MUST_USE;
 sn_status emit_few(emitter *e, const matmul_part *p, const matmul_way *way, int64_t scratch,
                    const amount *of, int64_t least, int64_t most) SN_MUST_USE;
 

@@ -142,3 +142,23 @@ bool operand_wants_table(const matmul *m, const operand *o) {
     axes += o->product->k[d] != 1;
   return o->plain && !o->along_k && axes > 1 && o->n_checks <= TABLE_CHECKS && !m->e->env.wide;
 }
+
+val matmul_sum_plainly(matmul *m, int acc, int depth, const val at[2]) {
+  kernel *k = m->e->k;
+  const matmul_acc *of = &m->part->accs[acc];
+  val sum = k_var(k, k_f32(k, 0));
+  for (int i = 0; i < of->n_products; i++) {
+    const matmul_product *p = &of->products[i];
+    val from, to, size = k_sizes(k, p->n_k, p->k), x[2];
+    matmul_range(m, p, depth, &from, &to);
+    k_loop l = k_loop_rolled(k, from, to, k_index(k, 1));
+    for (int side = 0; side < 2; side++) {
+      operand o;
+      vk_operand_read(m->e, m->part, p, side, &o);
+      x[side] = operand_element(m, &o, at[side], l.i, size);
+    }
+    k_set(k, sum, k_fma(k, x[0], x[1], k_get(k, sum)));
+    k_loop_end(k, &l);
+  }
+  return k_get(k, sum);
+}

@@ -10,12 +10,6 @@ static void place_subgroup(matrices *t) {
   t->subgroup[1] = low_part(k, id, n[1]);
   t->subgroup[0] = low_part(k, rest, n[0]);
   t->slice = high_part(k, rest, n[0]);
-  t->thread = k->local;
-  t->base = 0;
-  if (t->shape->own) {
-    t->thread = low_part(k, k->local, t->m.e->env.target->subgroup);
-    t->base = k_mul(k, t->slice, k_index(k, t->crew_words));
-  }
 }
 
 void fragments_open(matrices *t) {
@@ -39,9 +33,7 @@ static val first_word(matrices *t, const half_panel *p) {
   int a_row = p->o.along_k ? p->stride * rows : rows / 2;
   int a_slice = p->o.along_k ? slice / 2 : slice * p->stride;
   val at = k_mul(k, t->subgroup[side], k_index(k, a_row));
-  if (t->shape->own)
-    at = t->base;
-  else if (t->shape->slices > 1)
+  if (t->shape->slices > 1)
     at = k_add(k, at, k_mul(k, t->slice, k_index(k, a_slice)));
   return plus(k, at, p->first);
 }
@@ -79,7 +71,7 @@ static void multiply_step(matrices *t, const half_panel *const p[2], const val f
 }
 
 void fragments_multiply(matrices *t) {
-  int depth = t->shape->own ? t->shape->depth : t->shape->depth / t->shape->slices;
+  int depth = t->shape->depth / t->shape->slices;
   for (int a = 0; a < t->n; a++) {
     const half_panel *p[2] = {&t->panels[t->of[a][0]], &t->panels[t->of[a][1]]};
     val first[2];
@@ -170,27 +162,6 @@ static val band_sum(matrices *t, int a, val at) {
   return sum;
 }
 
-/* What an accumulator is without halves. */
-static val sum_plainly(matrices *t, int a, const val at[2]) {
-  kernel *k = t->m.e->k;
-  const matmul_acc *acc = &t->m.part->accs[a];
-  val sum = k_var(k, k_f32(k, 0));
-  for (int i = 0; i < acc->n_products; i++) {
-    const matmul_product *p = &acc->products[i];
-    val from, to, size = k_sizes(k, p->n_k, p->k), x[2];
-    matmul_range(&t->m, p, t->shape->depth, &from, &to);
-    k_loop l = k_loop_begin(k, from, to, k_index(k, 1));
-    for (int side = 0; side < 2; side++) {
-      operand o;
-      vk_operand_read(t->m.e, t->m.part, p, side, &o);
-      x[side] = operand_element(&t->m, &o, at[side], l.i, size);
-    }
-    k_set(k, sum, k_fma(k, x[0], x[1], k_get(k, sum)));
-    k_loop_end(k, &l);
-  }
-  return k_get(k, sum);
-}
-
 /* A walk over a band, `points` neighbours at a time. */
 typedef struct band_walk {
   k_loop l;
@@ -223,7 +194,7 @@ static void remake_band(matrices *t, val pass) {
   k_if wild = k_if_begin(k, k_get(k, t->wild));
   band_walk w = walk_begin(t, pass, 1);
   for (int a = 0; a < t->m.part->n_accs; a++) {
-    val sum = sum_plainly(t, a, w.at);
+    val sum = matmul_sum_plainly(&t->m, a, t->shape->depth, w.at);
     for (int i = 0; i < t->shape->slices; i++) {
       val there = plus(k, w.word, (a * t->shape->slices + i) * band_words(t));
       k_word_set(k, t->shared, there, i == 0 ? k_bits(k, sum, k->s.u32) : k_u32(k, 0));
@@ -252,29 +223,8 @@ static void use_band(matrices *t, val pass) {
   walk_end(t, &w);
 }
 
-/* Where subgroups have panels of their own: all are done with them, and know of others' infinities. */
-static void join_slices(matrices *t) {
-  kernel *k = t->m.e->k;
-  if (t->scaled) {
-    k_if first = k_if_begin(k, k_eq(k, t->thread, k_index(k, 0)));
-    val mine = k_select(k, k_get(k, t->wild), k_u32(k, 1), k_u32(k, 0));
-    k_word_set(k, t->shared, t->base, mine);
-    k_if_end(k, &first);
-  }
-  k_words_barrier(k);
-  if (!t->scaled)
-    return;
-  val any = k_u32(k, 0);
-  for (int i = 0; i < t->shape->slices; i++)
-    any = k_or(k, any, k_word_get(k, t->shared, k_index(k, i * t->crew_words)));
-  k_set(k, t->wild, k_ne(k, any, k_u32(k, 0)));
-  k_words_barrier(k);
-}
-
 void fragments_store(matrices *t) {
   kernel *k = t->m.e->k;
-  if (t->shape->own)
-    join_slices(t);
   int n = t->fragments[!t->m.columns_last];
   k_loop pass = k_loop_begin(k, k_index(k, 0), k_index(k, n), k_index(k, 1));
   for (int i = 0; i < n; i++) {

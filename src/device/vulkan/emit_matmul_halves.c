@@ -7,7 +7,7 @@ static int length_of(const half_panel *p) { return p->o.along_k ? p->depth : p->
 /* Lines from unit to unit of a thread. */
 static int unit_step(const half_panel *p) { return p->threads / (length_of(p) / 4); }
 
-void half_panel_open(matmul *m, half_panel *p, int sets) {
+void half_panel_open(matmul *m, half_panel *p) {
   kernel *k = m->e->k;
   const operand *o = &p->o;
   p->lines = o->along_k ? p->rows : p->depth;
@@ -16,18 +16,16 @@ void half_panel_open(matmul *m, half_panel *p, int sets) {
     return;
   int groups = length_of(p) / 4;
   p->units = p->rows * p->depth / 4 / p->threads;
-  p->inner = times(k, low_part(k, p->thread, groups), 4);
-  p->line = high_part(k, p->thread, groups);
+  p->inner = times(k, low_part(k, k->local, groups), 4);
+  p->line = high_part(k, k->local, groups);
   p->at.n = o->along_k ? p->units : o->width == 4 ? 1 : 4;
   for (int i = 0; i < p->at.n; i++) {
     val row = o->along_k ? plus(k, p->line, i * unit_step(p)) : plus(k, p->inner, i);
     operand_row(m, o, &p->at, i, k_add(k, m->begin[o->side], row));
   }
-  for (int set = 0; set < sets; set++) {
-    p->there[set] = k_var(k, k_u32(k, 0));
-    for (int i = 0; i < p->units * 4; i++)
-      p->kept[set][i] = k_var(k, k_f32(k, 0));
-  }
+  p->there = k_var(k, k_u32(k, 0));
+  for (int i = 0; i < p->units * 4; i++)
+    p->kept[i] = k_var(k, k_f32(k, 0));
 }
 
 /* Elements that do not exist count as 0, but not at once: nothing may wait for a load before its number is used. Behind the last k
@@ -42,7 +40,7 @@ static val bit_of(kernel *k, const half_panel *p, int element) {
   return k_u32(k, 1u << element / p->o.width);
 }
 
-static void load_unit(matmul *m, half_panel *p, int set, int unit, const operand_k *there) {
+static void load_unit(matmul *m, half_panel *p, int unit, const operand_k *there) {
   kernel *k = m->e->k;
   const operand *o = &p->o;
   val x[4], zero = k_u32(k, 0);
@@ -52,17 +50,17 @@ static void load_unit(matmul *m, half_panel *p, int set, int unit, const operand
     if (o->n_checks == 0)
       continue;
     val one = k_select(k, ok, bit_of(k, p, 4 * unit + j), zero);
-    k_set(k, p->there[set], unit + j == 0 ? one : k_or(k, k_get(k, p->there[set]), one));
+    k_set(k, p->there, unit + j == 0 ? one : k_or(k, k_get(k, p->there), one));
   }
   for (int j = 0; j < 4; j++)
-    k_set(k, p->kept[set][4 * unit + j], x[j]);
+    k_set(k, p->kept[4 * unit + j], x[j]);
 }
 
 /* Whether an element of this thread is there. */
-static val is_there(matmul *m, const half_panel *p, int set, int element, val at_k, val size) {
+static val is_there(matmul *m, const half_panel *p, int element, val at_k, val size) {
   kernel *k = m->e->k;
   if (p->o.n_checks > 0) {
-    val bit = k_and(k, k_get(k, p->there[set]), bit_of(k, p, element));
+    val bit = k_and(k, k_get(k, p->there), bit_of(k, p, element));
     return k_ne(k, bit, k_u32(k, 0));
   }
   val in =
@@ -70,7 +68,7 @@ static val is_there(matmul *m, const half_panel *p, int set, int element, val at
   return k_lt(k, k_add(k, at_k, in), size);
 }
 
-void half_panel_settle(matmul *m, half_panel *p, int set, val at_k, val size) {
+void half_panel_settle(matmul *m, half_panel *p, val at_k, val size) {
   kernel *k = m->e->k;
   val ok[4] = {0}, zero = k_f32(k, 0);
   if (!p->o.plain || !needs_zeros(p))
@@ -78,14 +76,10 @@ void half_panel_settle(matmul *m, half_panel *p, int set, val at_k, val size) {
   for (int i = 0; i < 4 * p->units; i++) {
     bool again = p->o.n_checks == 0 && (p->o.along_k ? i >= 4 : i % 4 > 0);
     if (i % p->o.width == 0 && !again)
-      ok[i % 4] = is_there(m, p, set, i, at_k, size);
+      ok[i % 4] = is_there(m, p, i, at_k, size);
     int of = p->o.n_checks == 0 && !p->o.along_k ? 0 : i % 4 / p->o.width * p->o.width;
-    k_set(k, p->kept[set][i], k_select(k, ok[of], k_get(k, p->kept[set][i]), zero));
+    k_set(k, p->kept[i], k_select(k, ok[of], k_get(k, p->kept[i]), zero));
   }
-}
-
-static val based(kernel *k, const half_panel *p, val at) {
-  return p->base ? k_add(k, at, p->base) : at;
 }
 
 /* A line of the table for the panel at k: neighbouring panels have tables of their own, so that one is filled while another is
@@ -93,16 +87,16 @@ static val based(kernel *k, const half_panel *p, val at) {
 static val table_at(kernel *k, const half_panel *p, val at_k, val line) {
   val second = low_part(k, high_part(k, at_k, p->depth), 2);
   val at = k_add(k, times(k, second, 4 * p->depth), times(k, line, 4));
-  return based(k, p, plus(k, at, p->table));
+  return plus(k, at, p->table);
 }
 
 void half_panel_fill_table(matmul *m, half_panel *p, val at_k, val size) {
   kernel *k = m->e->k;
   if (p->table < 0)
     return;
-  k_if mine = k_if_begin(k, k_lt(k, p->thread, k_index(k, p->depth)));
-  operand_k there = operand_at_k(m, &p->o, k_add(k, at_k, p->thread), size);
-  val at = table_at(k, p, at_k, p->thread), zero = k_index(k, 0);
+  k_if mine = k_if_begin(k, k_lt(k, k->local, k_index(k, p->depth)));
+  operand_k there = operand_at_k(m, &p->o, k_add(k, at_k, k->local), size);
+  val at = table_at(k, p, at_k, k->local), zero = k_index(k, 0);
   for (int i = 0; i <= p->o.n_checks; i++) {
     val x = i ? there.check[i - 1] : there.at;
     k_word_set(k, p->array, plus(k, at, i), k_bits(k, x ? x : zero, k->s.u32));
@@ -123,7 +117,7 @@ static operand_k read_table(matmul *m, const half_panel *p, val at_k, val line, 
   return there;
 }
 
-void half_panel_load(matmul *m, half_panel *p, int set, val at_k, val size) {
+void half_panel_load(matmul *m, half_panel *p, val at_k, val size) {
   kernel *k = m->e->k;
   const operand *o = &p->o;
   operand_k there[4];
@@ -137,22 +131,17 @@ void half_panel_load(matmul *m, half_panel *p, int set, val at_k, val size) {
       there[0] = p->table >= 0 ? read_table(m, p, at_k, line, size)
                                : operand_at_k(m, o, k_add(k, at_k, line), size);
     }
-    load_unit(m, p, set, i, there);
+    load_unit(m, p, i, there);
   }
 }
 
 /* --- halves of numbers --- */
 
-enum { PACK_HALF_2X16 = 58 };
-
-/* Two halves in a word, the first in its lower part. How a conversion rounds is the driver's choice. */
-static val pack(kernel *k, sn_dtype half, const val x[2]) {
+/* Two bf16 in a word, the first in its lower part. How a conversion rounds is the driver's choice. */
+static val pack(kernel *k, const val x[2]) {
   spirv *s = &k->s;
-  val both = k_vector(k, 2, x);
-  if (half == SN_F16)
-    return spirv_glsl(s, PACK_HALF_2X16, s->u32, SPV_ARGS(both));
   spirv_id type = spirv_vector(s, spirv_type(s, SPV_TypeFloat, SPV_ARGS(16, 0)), 2);
-  val halves = spirv_op(s, SPV_FConvert, type, SPV_ARGS(both));
+  val both = k_vector(k, 2, x), halves = spirv_op(s, SPV_FConvert, type, SPV_ARGS(both));
   return spirv_op(s, SPV_Bitcast, s->u32, SPV_ARGS(halves));
 }
 
@@ -166,23 +155,19 @@ static void cut(kernel *k, val x, val *out_half, val *out_rest) {
   *out_rest = k_select(k, small, k_sub(k, x, half), zero);
 }
 
-/* The same for 11 bits (an f16) and numbers that are not large: rounded as an integer. (What a driver makes of packing and
- * unpacking is not always a rounding.) */
-static void cut_scaled(kernel *k, val x, val *out_half, val *out_rest) {
-  val half = k_u32(k, 0x1000), mask = k_u32(k, 0xffffe000), bits = k_bits(k, x, k->s.u32);
-  *out_half = k_bits(k, k_and(k, k_add(k, bits, half), mask), k->s.f32);
-  *out_rest = k_sub(k, x, *out_half);
-}
-
 void half_panel_words_of(kernel *k, const half_panel *p, val scale, const val x[2], val out[2]) {
   val half[2] = {x[0], x[1]}, rest[2];
-  for (int i = 0; i < 2 && p->half == SN_BF16; i++)
+  if (p->half == SN_F16) {
+    for (int i = 0; i < 2 && p->scaled; i++)
+      half[i] = k_mul(k, x[i], scale);
+    k_two_halves(k, half, &out[0], p->rest ? &out[1] : NULL);
+    return;
+  }
+  for (int i = 0; i < 2; i++)
     cut(k, x[i], &half[i], &rest[i]);
-  for (int i = 0; i < 2 && p->scaled; i++)
-    cut_scaled(k, k_mul(k, x[i], scale), &half[i], &rest[i]);
-  out[0] = pack(k, p->half, half);
+  out[0] = pack(k, half);
   if (p->rest)
-    out[1] = pack(k, p->half, rest);
+    out[1] = pack(k, rest);
 }
 
 /* --- storing --- */
@@ -190,19 +175,19 @@ void half_panel_words_of(kernel *k, const half_panel *p, val scale, const val x[
 static val word_at(kernel *k, const half_panel *p, val line, val inner) {
   val at = k_mul(k, line, k_index(k, p->stride));
   at = k_add(k, at, high_part(k, inner, 2));
-  return based(k, p, plus(k, at, p->first));
+  return plus(k, at, p->first);
 }
 static val rest_at(kernel *k, const half_panel *p, val at) {
   return plus(k, at, p->lines * p->stride);
 }
 
-static void store_kept(matmul *m, half_panel *p, int set, val scale) {
+static void store_kept(matmul *m, half_panel *p, val scale) {
   kernel *k = m->e->k;
   val first = word_at(k, p, p->line, p->inner);
   for (int i = 0; i < p->units; i++) {
     val x[4], two[2], word[2][2];
     for (int j = 0; j < 4; j++)
-      x[j] = k_get(k, p->kept[set][4 * i + j]);
+      x[j] = k_get(k, p->kept[4 * i + j]);
     for (int j = 0; j < 2; j++) {
       half_panel_words_of(k, p, scale, x + 2 * j, two);
       word[0][j] = two[0];
@@ -225,8 +210,8 @@ typedef struct pairs {
 
 static pairs pairs_begin(kernel *k, const half_panel *p) {
   int words = length_of(p) / 2;
-  pairs w = {.inner = times(k, low_part(k, p->thread, words), 2)};
-  val first = high_part(k, p->thread, words), end = k_index(k, p->lines);
+  pairs w = {.inner = times(k, low_part(k, k->local, words), 2)};
+  val first = high_part(k, k->local, words), end = k_index(k, p->lines);
   w.l = k_loop_begin(k, first, end, k_index(k, p->threads / words));
   w.at = word_at(k, p, w.l.i, w.inner);
   return w;
@@ -274,10 +259,10 @@ static void store_computed(matmul *m, half_panel *p, val scale, val at_k, val si
   k_loop_end(k, &w.l);
 }
 
-void half_panel_store(matmul *m, half_panel *p, int set, val at_k, val size) {
+void half_panel_store(matmul *m, half_panel *p, val at_k, val size) {
   val scale = p->scaled ? scale_factor(m->e->k, p) : 0;
   if (p->o.plain)
-    store_kept(m, p, set, scale);
+    store_kept(m, p, scale);
   else
     store_computed(m, p, scale, at_k, size);
 }

@@ -1,6 +1,5 @@
 /* See emit_matmul_matrix.h. The loop over k is that of emit_matmul_tiles.c: while one panel is multiplied, the next one's loads
- * are on their way into registers. Where a shape asks for it (ahead 2), so are those of the panel behind it: loads of two
- * stages go to two sets of registers, and the loop's body has two stages. */
+ * are on their way into registers. */
 #include "device/vulkan/emit_matmul_matrix.h"
 
 int matrix_threads(const matrix_shape *s, const gpu_target *t) {
@@ -54,20 +53,14 @@ static int words_for(const matrix_shape *s, const matmul_part *p, int products, 
     }
   *out_tables = most_words(s, 0, products) + most_words(s, 1, products) + second;
   int rest = table_words(s, p) + (1 + MATRIX_TOGETHER) * matrix_subgroups(s);
-  return *out_tables + (s->own ? 0 : rest);
+  return *out_tables + rest;
 }
 
 static int shared_words(matrices *t) {
   const matmul_part *p = t->m.part;
-  int crews = t->shape->own ? t->shape->slices : 1, bands = fragments_words(t);
-  t->crew_words = words_for(t->shape, p, t->products, &t->tables);
+  int bands = fragments_words(t), panels = words_for(t->shape, p, t->products, &t->tables);
   t->maxima = t->tables + table_words(t->shape, p);
-  return t->crew_words * crews > bands ? t->crew_words * crews : bands;
-}
-
-/* Threads that share panels. */
-static int crew_threads(const matrix_shape *s, const gpu_target *t) {
-  return s->own ? t->subgroup : matrix_threads(s, t);
+  return panels > bands ? panels : bands;
 }
 
 static void set_shape(matrices *t, const matrix_shape *s, const gpu_target *target, int products) {
@@ -86,22 +79,13 @@ bool matrix_fits(const matrix_shape *s, const gpu_target *target, const matmul_p
         matrix_side(s, side) % (s->subgroups[side] * target->matrix[side]) != 0)
       return false;
   matrices t = {.m = {.part = p, .columns_last = matmul_columns_last(p)}};
-  int crew = crew_threads(s, target), least = s->rows < s->columns ? s->rows : s->columns;
+  int threads = matrix_threads(s, target), least = s->rows < s->columns ? s->rows : s->columns;
   int most = s->rows + s->columns - least;
   set_shape(&t, s, target, products);
-  int steps = s->own ? 1 : s->slices;
-  return target->matrix[2] > 0 && s->depth % (steps * target->matrix[2]) == 0 &&
-         t.fragments[0] * t.fragments[1] <= MATRIX_FRAGMENTS &&
-         matrix_threads(s, target) <= target->max_threads && s->depth <= crew &&
-         crew * 4 <= s->depth * least && s->depth * most <= 32 * crew &&
-         4 * shared_words(&t) <= target->shared_bytes;
-}
-
-void matrices_meet(matrices *t) {
-  if (t->shape->own)
-    k_words_barrier_subgroup(t->m.e->k);
-  else
-    k_words_barrier(t->m.e->k);
+  return target->matrix[2] > 0 && s->depth % (s->slices * target->matrix[2]) == 0 &&
+         t.fragments[0] * t.fragments[1] <= MATRIX_FRAGMENTS && threads <= target->max_threads &&
+         s->depth <= threads && threads * 4 <= s->depth * least &&
+         s->depth * most <= 32 * threads && 4 * shared_words(&t) <= target->shared_bytes;
 }
 
 /* --- the loop over k --- */
@@ -120,19 +104,16 @@ static int add_panel(matrices *t, const matmul_product *product, int side) {
   *p = (half_panel){.o = o,
                     .rows = matrix_side(t->shape, side),
                     .depth = t->shape->depth,
-                    .threads = crew_threads(t->shape, t->m.e->env.target),
-                    .thread = t->thread,
-                    .own = t->shape->own,
-                    .base = t->base,
+                    .threads = matrix_threads(t->shape, t->m.e->env.target),
                     .rest = t->products == 3,
                     .scaled = t->scaled,
                     .half = t->m.way->half,
                     .array = t->shared,
                     .first = first,
                     .table = -1};
-  if (operand_wants_table(&t->m, &o) && !t->shape->own)
+  if (operand_wants_table(&t->m, &o))
     p->table = t->tables + t->n_panels * MATRIX_TABLE * t->shape->depth;
-  half_panel_open(&t->m, p, t->shape->ahead);
+  half_panel_open(&t->m, p);
   if (t->scaled)
     scale_open(&t->m, p, t->maxima + t->n_panels * matrix_subgroups(t->shape));
   return t->n_panels++;
@@ -143,9 +124,9 @@ typedef struct range {
   val from, to, size;
 } range;
 
-static void load_panels(matrices *t, int set, const range *r, val at_k) {
+static void load_panels(matrices *t, const range *r, val at_k) {
   for (int i = 0; i < t->n_panels; i++)
-    half_panel_load(&t->m, &t->panels[i], set, at_k, r->size);
+    half_panel_load(&t->m, &t->panels[i], at_k, r->size);
 }
 
 static void fill_tables(matrices *t, const range *r, val at_k) {
@@ -172,82 +153,69 @@ static void choose_scales(matrices *t) {
 }
 
 /* What must be known of the panels that are stored behind the next barrier. */
-static void publish(matrices *t, const range *r, int set, val some, val at_k) {
+static void publish(matrices *t, const range *r, val some, val at_k) {
   kernel *k = t->m.e->k;
   k_if stores = k_if_begin(k, some);
   for (int i = 0; i < t->n_panels; i++) {
-    half_panel_settle(&t->m, &t->panels[i], set, at_k, r->size);
+    half_panel_settle(&t->m, &t->panels[i], at_k, r->size);
     if (t->scaled)
-      scale_publish(&t->m, &t->panels[i], set);
+      scale_publish(&t->m, &t->panels[i]);
   }
   k_if_end(k, &stores);
 }
 
 /* Programs are run when the panel's memory is free. */
-static void compute_panels(matrices *t, const range *r, int set, val some, val at_k) {
+static void compute_panels(matrices *t, const range *r, val some, val at_k) {
   kernel *k = t->m.e->k;
   bool any = false;
   for (int i = 0; i < t->n_panels; i++)
     any = any || !t->panels[i].o.plain;
   if (any && t->scaled) {
-    matrices_meet(t);
+    k_words_barrier(k);
     k_if stores = k_if_begin(k, some);
     for (int i = 0; i < t->n_panels; i++)
       if (!t->panels[i].o.plain)
         half_panel_compute(&t->m, &t->panels[i], at_k, r->size);
     k_if_end(k, &stores);
   }
-  publish(t, r, set, some, at_k);
+  publish(t, r, some, at_k);
 }
 
-/* Elements of k from panel to panel. */
-static int pace(const matrices *t) {
-  return t->shape->depth * (t->shape->own ? t->shape->slices : 1);
-}
-
-/* Loads the panels at k into a set, multiplies those in shared memory, stores those that were loaded so many stages ago. */
-static void stage(matrices *t, const range *r, val at_k, int set) {
+/* Loads the panels at k, multiplies those in shared memory, stores those that were loaded. */
+static void stage(matrices *t, const range *r, val at_k) {
   kernel *k = t->m.e->k;
-  int ahead = t->shape->ahead, depth = pace(t), stored = ahead == 1 ? set : !set;
-  val before = plus(k, at_k, -(ahead - 1) * depth), last = plus(k, at_k, -ahead * depth);
-  val from = ahead == 1 ? r->from
-                        : plus(k, r->from, depth); /* the first stage that multiplies, less one */
-  k_if loads = k_if_begin(k, k_lt(k, at_k, r->to));
-  load_panels(t, set, r, at_k);
-  fill_tables(t, r, plus(k, at_k, depth));
+  val some = k_lt(k, at_k, r->to);
+  k_if loads = k_if_begin(k, some);
+  load_panels(t, r, at_k);
+  fill_tables(t, r, plus(k, at_k, t->shape->depth));
   k_if_end(k, &loads);
-  k_if multiplies = k_if_begin(k, k_and(k, k_lt(k, from, at_k), k_lt(k, last, r->to)));
+  k_if multiplies = k_if_begin(k, k_lt(k, r->from, at_k));
   fragments_multiply(t);
   k_if_end(k, &multiplies);
-  val some = k_lt(k, before, r->to);
-  if (ahead > 1)
-    some = k_and(k, some, k_le(k, r->from, before));
-  compute_panels(t, r, stored, some, before);
-  matrices_meet(t);
+  compute_panels(t, r, some, at_k);
+  k_words_barrier(k);
   k_if stores = k_if_begin(k, some);
   if (t->scaled)
     choose_scales(t);
   for (int i = 0; i < t->n_panels; i++)
-    half_panel_store(&t->m, &t->panels[i], stored, before, r->size);
+    half_panel_store(&t->m, &t->panels[i], at_k, r->size);
   k_if_end(k, &stores);
-  matrices_meet(t);
+  k_words_barrier(k);
 }
 
 /* Loops, with a flush behind each block of stages. */
 static void run_stages(matrices *t, const range *r) {
   kernel *k = t->m.e->k;
-  int by = t->shape->ahead * pace(t);
-  int block = MATRIX_BLOCK * (t->shape->own ? t->shape->slices : 1);
+  int by = t->shape->depth;
   val begin = r->from, end = plus(k, r->to, by), all = end;
   k_loop blocks;
   if (t->blocks) {
-    blocks = k_loop_begin(k, begin, end, k_index(k, block));
+    blocks = k_loop_begin(k, begin, end, k_index(k, MATRIX_BLOCK));
     begin = blocks.i;
-    end = k_min(k, plus(k, begin, block), all);
+    end = k_min(k, plus(k, begin, MATRIX_BLOCK), all);
   }
   k_loop l = k_loop_begin(k, begin, end, k_index(k, by));
-  for (int i = 0; i < t->shape->ahead; i++)
-    stage(t, r, plus(k, l.i, i * pace(t)), i);
+  stage(t, r, l.i);
   k_loop_end(k, &l);
   if (t->scaled)
     fragments_flush(t);
@@ -265,12 +233,10 @@ static void sum_product(matrices *t, int number) {
     for (int side = 0; side < 2; side++)
       t->of[a][side] = add_panel(t, &accs[a].products[number], side);
   matmul_range(&t->m, product, t->shape->depth, &r.from, &r.to);
-  if (t->shape->own)
-    r.from = k_add(k, r.from, k_mul(k, t->slice, k_index(k, t->shape->depth)));
   k_if some = k_if_begin(k, k_lt(k, r.from, r.to));
   fill_tables(t, &r, r.from);
   k_if_end(k, &some);
-  matrices_meet(t);
+  k_words_barrier(k);
   run_stages(t, &r);
 }
 

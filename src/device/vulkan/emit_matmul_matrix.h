@@ -5,15 +5,12 @@
  *   emit_matmul_scale.c     the powers of two by which panels are multiplied
  *   emit_matmul_fragment.c  products, and what becomes of the sums
  *
- * Panels are shared by a workgroup, or, where tiles are few, by a subgroup (matrix_shape.own): those of a workgroup then have the same
- * tile and other k, wait for nobody until the end, and have scales of their own; their sums are added in the order of the slices.
- *
  * `half`: one product of bf16. `fast`: an operand is multiplied by a power of two that brings its largest magnitudes between
  * 2^12 and 2^15, and cut into an f16 and the f16 of what that leaves; of the four products of those the last, lo * lo, is not made.
- * That is 22 bits of each factor. What lies far below the largest element of its panel (a tile's rows by some k) keeps fewer:
+ * That is 21 bits of each factor. What lies far below the largest element of its panel (a tile's rows by some k) keeps fewer:
  * with A and B the largest magnitudes of the tile's rows and columns,
  *
- *   |error| <= 2^-20 sum |a b|  +  2^-36 k A B.
+ *   |error| <= 2^-19 sum |a b|  +  2^-36 k A B.
  *
  * The power is found panel by panel: subgroups leave their largest magnitude in shared memory before a barrier that is there
  * anyway. Where it must change, the sums so far are multiplied by the power of two that the scale has lost. Matrix units cut off
@@ -33,8 +30,7 @@ enum {
   MATRIX_FRAGMENTS = 8, /* of a subgroup, at most */
   MATRIX_BLOCK = 256,   /* elements of k from flush to flush */
   MATRIX_LONG = 512,    /* that need a flush */
-  MATRIX_SETS = 2,
-  MATRIX_TABLE = 8 /* words of a panel's two tables for each k */
+  MATRIX_TABLE = 8      /* words of a panel's two tables for each k */
 };
 
 /* An operand's elements of one tile in shared memory, two in a word: lines of rows, along k, where memory has it
@@ -42,10 +38,7 @@ enum {
 typedef struct half_panel {
   operand o;
   int rows, depth;
-  int threads;   /* that share the panel: a workgroup's, or a subgroup's */
-  val thread;    /* this one's number among them */
-  bool own;      /* a subgroup's */
-  val base;      /* the word where the memory of these threads begins; 0: none, they have all */
+  int threads;   /* of the workgroup */
   bool rest;     /* second halves too */
   bool scaled;   /* by a power of two */
   sn_dtype half; /* SN_BF16 or SN_F16 */
@@ -55,35 +48,34 @@ typedef struct half_panel {
   int units; /* of four neighbours along a line, that a thread loads; plain operands */
   val line, inner; /* of this thread's first unit */
   operand_rows at;
-  val kept[MATRIX_SETS][MATMUL_LOADS * 4]; /* panels on their way, by set */
-  val there[MATRIX_SETS]; /* variables, u32: which of those exist, where checks can fail */
+  val kept[MATMUL_LOADS * 4]; /* the panel that is on its way */
+  val there;                  /* variable, u32: which of those exist, where checks can fail */
   /* scaled panels */
   int most;     /* in words: the largest magnitudes that subgroups have seen */
   val largest;  /* variable: of this thread, of an operand that is a program */
-  val seen;     /* variable, u32: of the subgroup, where the panel is its own */
   val exponent; /* variable, i32: of the number that is brought to 2^12, biased */
 } half_panel;
 
 /* Words from line to line, and of all. Four more than needed, so that lines lie in different banks. */
 static inline int half_stride(int length) { return length / 2 + 4; }
 int half_panel_words(const half_panel *p);
-void half_panel_open(matmul *m, half_panel *p, int sets);
+void half_panel_open(matmul *m, half_panel *p);
 /* The table for the panel at k, by the first threads. */
 void half_panel_fill_table(matmul *m, half_panel *p, val k, val size);
-void half_panel_load(matmul *m, half_panel *p, int set, val k, val size);
-/* Waits for the numbers of a set; those that do not exist become 0. */
-void half_panel_settle(matmul *m, half_panel *p, int set, val k, val size);
+void half_panel_load(matmul *m, half_panel *p, val k, val size);
+/* Waits for the numbers; those that do not exist become 0. */
+void half_panel_settle(matmul *m, half_panel *p, val k, val size);
 /* A scaled operand that is a program: its elements as they are, to where their halves will be. */
 void half_panel_compute(matmul *m, half_panel *p, val k, val size);
-void half_panel_store(matmul *m, half_panel *p, int set, val k, val size);
+void half_panel_store(matmul *m, half_panel *p, val k, val size);
 
 /* The words of two neighbours, of a scale (scale_factor; 0: none); the second where there are second halves. */
 void half_panel_words_of(kernel *k, const half_panel *p, val scale, const val x[2], val out[2]);
 
 /* --- scales --- */
 void scale_open(matmul *m, half_panel *p, int most);
-/* This thread's numbers of a set count for the panel's largest magnitude. */
-void scale_publish(matmul *m, const half_panel *p, int set);
+/* This thread's numbers count for the panel's largest magnitude. */
+void scale_publish(matmul *m, const half_panel *p);
 /* The biased exponent of the largest magnitude that threads have published; 255: an infinity. */
 val scale_largest(matmul *m, const half_panel *p);
 /* The power of two that elements are multiplied by (f32). */
@@ -106,9 +98,7 @@ typedef struct matrices {
   bool scaled;
   spirv_id type[3];
   val subgroup[2], slice; /* this subgroup's place */
-  val thread, base;       /* as in half_panel */
   val shared;
-  int crew_words;     /* of the memory of threads that share panels */
   int tables, maxima; /* in words: where those of panels begin, behind all panels */
   bool blocks;        /* sums are flushed */
   /* Of accumulators: sums of matrix units, and what they are added to by a flush; the same where there is none. */
@@ -123,7 +113,6 @@ typedef struct matrices {
 static inline int matrix_side(const matrix_shape *s, int side) {
   return side ? s->columns : s->rows;
 }
-void matrices_meet(matrices *t); /* all threads that share panels */
 static inline int matrix_subgroups(const matrix_shape *s) {
   return s->subgroups[0] * s->subgroups[1] * s->slices;
 }

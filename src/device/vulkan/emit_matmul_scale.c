@@ -10,21 +10,16 @@ void scale_open(matmul *m, half_panel *p, int most) {
   kernel *k = m->e->k;
   p->most = most;
   p->exponent = k_var(k, k_i32(k, LEAST));
-  p->seen = p->own ? k_var(k, k_u32(k, 0)) : 0;
   p->largest = p->o.plain ? 0 : k_var(k, k_f32(k, 0));
 }
 
-void scale_publish(matmul *m, const half_panel *p, int set) {
+void scale_publish(matmul *m, const half_panel *p) {
   kernel *k = m->e->k;
   int threads = m->e->env.target->subgroup;
   val most = p->o.plain ? k_f32(k, 0) : k_get(k, p->largest);
   for (int i = 0; p->o.plain && i < 4 * p->units; i++)
-    most = k_max(k, most, k_abs(k, k_get(k, p->kept[set][i])));
+    most = k_max(k, most, k_abs(k, k_get(k, p->kept[i])));
   val all = k_subgroup_max(k, k_bits(k, most, k->s.u32));
-  if (p->own) {
-    k_set(k, p->seen, all);
-    return;
-  }
   val lane = low_part(k, k->local, threads), number = high_part(k, k->local, threads);
   k_if first = k_if_begin(k, k_eq(k, lane, k_index(k, 0)));
   k_word_set(k, p->array, plus(k, number, p->most), all);
@@ -35,14 +30,13 @@ val scale_largest(matmul *m, const half_panel *p) {
   kernel *k = m->e->k;
   int threads = m->e->env.target->subgroup, n = p->threads / threads;
   int at_once = n < threads ? n : threads;
-  val most = p->own ? k_get(k, p->seen) : 0;
-  for (int i = 0; !p->own && i < n; i += at_once) {
+  val most = 0;
+  for (int i = 0; i < n; i += at_once) {
     val at = plus(k, low_part(k, k->local, at_once), p->most + i);
     val one = k_word_get(k, p->array, at);
     most = i == 0 ? one : k_max(k, most, one);
   }
-  if (!p->own)
-    most = k_subgroup_max(k, most);
+  most = k_subgroup_max(k, most);
   return k_bits(k, k_shr(k, most, MANTISSA), k->s.i32);
 }
 

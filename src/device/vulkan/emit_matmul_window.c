@@ -200,21 +200,30 @@ static int64_t tiles_of(const conv_window *w) {
 
 /* Pieces of k, by cycles as an H200 takes them: of 16 channels where a unit has one workgroup, and where it has several;
  * a second launch and its way through memory. */
-static int choose_splits(const emitter *e, const matmul_part *p, const conv_window *w) {
-  enum { ALONE = 2600, SHARED = 1500, LAUNCH = 6000, BYTES_A_CYCLE = 1200, MOST = 16 };
-  int64_t steps = w->channels / WINDOW_CHANNELS, units = e->env.target->units, best = 0;
+static int choose_splits(const emitter *e, const matmul_part *p, const conv_window *w,
+                         int64_t *out_cost) {
+  enum { ALONE = 3900, SHARED = 3900, LAUNCH = 6000, BYTES_A_CYCLE = 1200, MOST = 16 };
+  int64_t steps = w->channels / WINDOW_CHANNELS, units = e->env.target->units;
   int64_t result = sizes_most(&e->env, p->n_m + p->n_n, p->extent);
   int splits = 1;
   for (int n = 1; n <= MOST && n * 2 <= max_i64(steps, 2); n++) {
     int64_t turns = (tiles_of(w) * n + units - 1) / units;
     int64_t cost = (steps + n - 1) / n * max_i64(ALONE, turns * SHARED);
     cost += n > 1 ? LAUNCH + 8 * result * n / BYTES_A_CYCLE : 0;
-    if (n == 1 || cost < best) {
-      best = cost;
+    if (n == 1 || cost < *out_cost) {
+      *out_cost = cost;
       splits = n;
     }
   }
   return splits;
+}
+
+double window_cost(const emitter *e, const matmul_part *p) {
+  conv_window w;
+  int64_t cost = 0;
+  if (window_find(e, p, &w))
+    (void)choose_splits(e, p, &w, &cost);
+  return (double)cost;
 }
 
 static void open_panels(windows *t) {
@@ -225,14 +234,13 @@ static void open_panels(windows *t) {
     int n = 2 * (side ? window_weight_lines(t) : window_image_lines(t));
     *p = (half_panel){.o = {.plain = true, .side = side},
                       .threads = t->threads,
-                      .thread = k->local,
                       .rest = t->m.way->products == 3,
                       .half = t->m.way->half,
                       .array = t->words,
                       .units = n / 4};
     p->scaled = p->rest && p->half == SN_F16;
     for (int i = 0; i < n; i++)
-      p->kept[0][i] = k_var(k, k_f32(k, 0));
+      p->kept[i] = k_var(k, k_f32(k, 0));
     if (p->scaled)
       scale_open(&t->m, p, maxima + side * WINDOW_SUBGROUPS);
     p->largest = p->scaled ? k_get(k, p->exponent) : 0; /* where every scale begins */
@@ -267,9 +275,10 @@ sn_status emit_window(emitter *e, const matmul_part *p) {
   if (!t || !window_find(e, p, &t->w) || !emit_open(e, threads))
     return SN_ERR_NO_MEMORY;
   bool f16 = three(e) ? target->f16 : !target->bf16;
+  int64_t cost = 0;
   matmul_way way = {.products = three(e) ? 3 : 1,
                     .half = f16 ? SN_F16 : SN_BF16,
-                    .splits = choose_splits(e, p, &t->w)};
+                    .splits = choose_splits(e, p, &t->w, &cost)};
   int64_t scratch = 0, result = sizes_most(&e->env, p->n_m + p->n_n, p->extent);
   if (way.splits > 1)
     scratch = scratch_take(&e->env, 4 * way.splits * result);

@@ -54,6 +54,8 @@ bool window_find(const emitter *e, const matmul_part *p, conv_window *out);
 
 /* The part in this way, if it is one, the target has the matrices and products of halves are allowed. */
 bool window_fits(const emitter *e, const matmul_part *p);
+/* Cycles that it takes, roughly. */
+double window_cost(const emitter *e, const matmul_part *p);
 sn_status emit_window(emitter *e, const matmul_part *p) SN_MUST_USE;
 
 /* --- a kernel --- */

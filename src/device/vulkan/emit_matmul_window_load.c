@@ -70,7 +70,7 @@ void window_place_weights(windows *t) {
 static void load_two(windows *t, int side, uint32_t value, int i, val at, val apart) {
   kernel *k = t->m.e->k;
   for (int j = 0; j < 2; j++)
-    k_set(k, t->panel[side].kept[0][2 * i + j],
+    k_set(k, t->panel[side].kept[2 * i + j],
           k_load(k, k->s.f32, k_address(k, value), j ? k_add(k, at, apart) : at));
 }
 
@@ -95,12 +95,12 @@ void window_settle(windows *t) {
   for (int i = 0; i < window_image_lines(t); i++) {
     val inside = k_ge(k, t->at[i], zero);
     for (int j = 0; j < 2; j++) {
-      val x = t->panel[0].kept[0][2 * i + j];
+      val x = t->panel[0].kept[2 * i + j];
       k_set(k, x, k_select(k, inside, k_get(k, x), none));
     }
   }
   for (int side = 0; side < 2 && t->panel[0].scaled; side++)
-    scale_publish(&t->m, &t->panel[side], 0);
+    scale_publish(&t->m, &t->panel[side]);
 }
 
 void window_choose_scales(windows *t) {
@@ -117,8 +117,8 @@ void window_choose_scales(windows *t) {
 static void store_two(windows *t, int side, int i, val scale, val at) {
   kernel *k = t->m.e->k;
   const half_panel *p = &t->panel[side];
-  val x[2] = {k_get(k, p->kept[0][2 * i])}, word[2];
-  x[1] = k_get(k, p->kept[0][2 * i + 1]);
+  val x[2] = {k_get(k, p->kept[2 * i])}, word[2];
+  x[1] = k_get(k, p->kept[2 * i + 1]);
   half_panel_words_of(k, p, scale, x, word);
   for (int h = 0; h <= p->rest; h++)
     k_word_set(k, t->words, plus(k, at, h * WINDOW_PAIRS), word[h]);

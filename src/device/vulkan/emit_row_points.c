@@ -71,11 +71,14 @@ static four_axes inner_axes(const loop_part *p) {
   return (four_axes){p->n_outer, p->n_axes - p->n_outer, p->extent};
 }
 
-static bool by_vector(const emitter *e, const loop_part *p, const instr *in) {
+static four_kind four_of(const emitter *e, const loop_part *p, const instr *in) {
   four_axes inner = inner_axes(p);
-  return (in->op == REGION_LOAD || in->op == REGION_STORE) &&
-         e->env.program->values[in->at.value].type.dtype == SN_F32 &&
-         access_four(&in->at, &inner) == FOUR_NEXT;
+  return in->op == REGION_LOAD || in->op == REGION_STORE ? emit_four_kind(e, in, &inner)
+                                                         : FOUR_APART;
+}
+
+static bool by_vector(const emitter *e, const loop_part *p, const instr *in) {
+  return four_of(e, p, in) == FOUR_NEXT;
 }
 
 bool row_has_fours(const emitter *e, const loop_part *p) {
@@ -106,9 +109,12 @@ row_shape row_shape_of(const emitter *e, const loop_part *p, int lanes, bool col
   row_shape s = {.four = !columns && lanes > 1 && most >= 4 && points >= 2 * lanes &&
                          row_has_fours(e, p)};
   if (s.four)
-    all = all <= 4 ? 4 : all <= 8 ? 8 : INT64_MAX;
+    all = all <= 4 ? 4 : all <= 8 ? 8 : all <= EMIT_UNROLL ? EMIT_UNROLL : INT64_MAX;
   else
-    all = all == 3 ? 4 : all > 4 && all <= EMIT_UNROLL ? EMIT_UNROLL : all;
+    all = all == 3                        ? 4
+          : all > 4 && all <= EMIT_WINDOW ? EMIT_WINDOW
+          : all > 4 && all <= EMIT_UNROLL ? EMIT_UNROLL
+                                          : all;
   s.kept = points_least(e, p) > 0 && all <= most;
   int some = s.four ? (most >= 8 ? 8 : 4) : most >= 8 ? 4 : most >= 4 ? 2 : 1;
   s.unroll = s.kept ? (int)all : some;
@@ -116,6 +122,17 @@ row_shape row_shape_of(const emitter *e, const loop_part *p, int lanes, bool col
 }
 
 /* --- points --- */
+
+/* Coordinates of point u of a row whose points are all one lane's: numbers. False: extents are not. */
+static bool number_coordinates(emitter *e, const loop_part *p, int u) {
+  for (int d = p->n_axes - 1; d >= p->n_outer; d--) {
+    if (!dim_is_number(p->extent[d]))
+      return false;
+    e->axis[d] = emit_known(e, u % p->extent[d]);
+    u /= (int)p->extent[d];
+  }
+  return true;
+}
 
 /* The lane's points from `first` on, of those below `end`; past it they are the last ones. */
 static void place_points(emitter *e, row *r, val first, val end, int64_t least) {
@@ -137,7 +154,8 @@ static void place_points(emitter *e, row *r, val first, val end, int64_t least) 
     at->mine = r->active && at->exists ? k_and(k, r->active, at->exists)
                : r->active             ? r->active
                                        : at->exists;
-    emit_coordinates(e, at->flat, p->n_outer, n_inner, p->extent);
+    if (!whole || first != k_index(k, 0) || !number_coordinates(e, p, u))
+      emit_coordinates(e, at->flat, p->n_outer, n_inner, p->extent);
     memcpy(at->axis, e->axis, sizeof e->axis);
   }
   for (int d = 0; d < n_inner; d++) /* unknown to row instructions */
@@ -191,7 +209,9 @@ static void emit_at_point(emitter *e, const row *r, int i, int u, bool guarded) 
 /* Instruction i at the lane's points. Stores, and loads of what is stored to, are only for whose it is. */
 static void emit_at_points(emitter *e, const row *r, int i) {
   const instr *in = &r->part->code.code[i];
-  bool load = in->op == REGION_LOAD, vector = r->shape.four && by_vector(e, r->part, in);
+  bool load = in->op == REGION_LOAD;
+  four_kind kind = r->shape.four ? four_of(e, r->part, in) : FOUR_APART;
+  bool vector = kind == FOUR_NEXT;
   bool guarded = in->op == REGION_STORE || in->op == REGION_REQUIRE ||
                  (load && is_overwritten(e, r->part, in));
   val before[REGION_AXES];
@@ -199,7 +219,9 @@ static void emit_at_points(emitter *e, const row *r, int i) {
   for (int u = 0; u < r->shape.unroll; u += vector ? 4 : 1) {
     memcpy(e->axis, r->point[u].axis, sizeof e->axis);
     e->reg = e->regs[u];
-    if (!vector)
+    if (load && kind == FOUR_SAME && u % 4 > 0)
+      e->reg[i] = e->regs[u - 1][i];
+    else if (!vector)
       emit_at_point(e, r, i, u, guarded);
     else if (load)
       load_points(e, r, i, u, guarded);

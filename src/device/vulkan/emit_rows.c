@@ -2,7 +2,8 @@
  *
  * A row is some lanes of one workgroup, so that all of it is one kernel. Where rows are few and long that leaves most of the device
  * idle; then the points of a row are cut into pieces, each phase is a kernel of its own, and what the pieces of a reduction came to
- * goes through scratch memory. */
+ * goes through scratch memory. Where a row fits into one workgroup, but what follows its reductions is much, several workgroups
+ * have the same row: each reduces all of it, and does the last phase for a slice of its lanes. */
 #include "device/vulkan/emit_rows.h"
 
 bool row_overwrites(const emitter *e, const instr *load, const instr *store) {
@@ -166,6 +167,10 @@ static void place_row(emitter *e, row *r, bool columns, int lanes, bool in_piece
     r->from = k_mul(k, r->piece, each);
     points = k_min(k, k_add(k, r->from, each), points);
   }
+  if (r->slices > 1) {
+    r->piece = k_and(k, group, k_index(k, r->slices - 1));
+    group = k_shr(k, group, __builtin_ctz((unsigned)r->slices));
+  }
   r->active = 0;
   r->to = points;
   r->number = group;
@@ -182,8 +187,18 @@ static void place_row(emitter *e, row *r, bool columns, int lanes, bool in_piece
   e->code = p->code.code;
 }
 
+/* The last phase of a sliced row: for some of its lanes in each of its workgroups. */
+static void emit_slice(emitter *e, row *r, int phase) {
+  kernel *k = e->k;
+  int shift = __builtin_ctz((unsigned)(r->threads.lanes / r->slices));
+  k_if mine = k_if_begin(k, k_eq(k, k_shr(k, r->threads.lane, shift), r->piece));
+  emit_point_phase(e, r, phase);
+  k_if_end(k, &mine);
+}
+
 static sn_status emit_whole_rows(emitter *e, row *r, int threads, int lanes, bool columns) {
   const loop_part *p = r->part;
+  const sn_dim slices = r->slices;
   kernel *k = emit_open(e, threads);
   if (!k)
     return SN_ERR_NO_MEMORY;
@@ -192,10 +207,13 @@ static sn_status emit_whole_rows(emitter *e, row *r, int threads, int lanes, boo
     row_keep(e, r);
   for (int phase = 0; phase <= p->n_phases; phase++) {
     emit_row_phase(e, r, phase, true);
-    if (phase < p->n_phases)
+    if (phase == p->n_phases - 1 && slices > 1)
+      emit_slice(e, r, phase);
+    else if (phase < p->n_phases)
       emit_point_phase(e, r, phase);
   }
-  kernel_grid(k, 1, &(amount){p->n_outer, r->threads.rows, p->extent});
+  amount grid[2] = {{p->n_outer, r->threads.rows, p->extent}, {1, 1, &slices}};
+  kernel_grid(k, slices > 1 ? 2 : 1, grid);
   return emit_launch(e, false);
 }
 
@@ -253,84 +271,18 @@ static sn_status emit_in_pieces(emitter *e, row *r, int threads, int lanes, bool
   return SN_OK;
 }
 
-/* --- choices --- */
-
-/* Whether most loads of points are of neighbouring elements for neighbouring rows, not for neighbouring points. */
-static bool by_columns(const loop_part *p) {
-  int rows = 0, points = 0;
-  for (int i = 0; i < p->code.n; i++) {
-    const instr *in = &p->code.code[i];
-    if (in->op != REGION_LOAD || in->row)
-      continue;
-    for (int t = 0; t < in->at.n_terms; t++) {
-      const term *at = &in->at.terms[t];
-      if (at->axis == TERM_REG || at->stride != 1)
-        continue;
-      rows += at->axis == p->n_outer - 1;
-      points += at->axis >= p->n_outer;
-    }
-  }
-  return rows > points;
-}
-
-/* About four points a lane; more lanes where there are too few rows to keep the device busy. */
-static int lanes_of(const emitter *e, const loop_part *p, int64_t rows, int64_t points, int threads,
-                    bool columns) {
-  bool few = rows < (int64_t)e->env.target->units * 64;
-  int most = columns && rows > 32 ? threads / 32 : threads, lanes = 1;
-  if (!few && !columns && points <= EMIT_UNROLL) /* windows: neighbours are other rows' */
-    return 1;
-  int each = few && (columns || points < 128 || !row_has_fours(e, p)) ? 1 : 4;
-  while (lanes < most && (int64_t)lanes * each < points)
-    lanes *= 2;
-  return lanes;
-}
-
-/* Long rows have more threads, where there are not enough rows for all that the device can have. */
-static int threads_of(const emitter *e, int64_t rows, int64_t points, bool columns) {
-  const gpu_target *target = e->env.target;
-  int threads = emit_threads(e);
-  bool more = !columns && threads == 256 && target->max_threads >= 1024 && points >= 8192 &&
-              rows < (int64_t)target->units * 4;
-  return more ? 1024 : threads;
-}
-
-/* Later kernels compute row registers again, so nothing that a row loads may be overwritten in between. */
-static bool may_repeat(const emitter *e, const row *r) {
-  for (int i = 0; i < r->part->code.n; i++)
-    if (overwrites(e, r, &r->part->code.code[i]))
-      return false;
-  return true;
-}
-
-/* So many that every unit has a workgroup or more, where there is enough to do for another two launches or more to pay. */
-static int pieces_of(const emitter *e, const row *r, int64_t rows, int64_t points, int threads,
-                     int lanes) {
-  int64_t groups = (rows * lanes + threads - 1) / threads, units = e->env.target->units;
-  int pieces = 1;
-  if (rows < 1 || groups * 2 > units || points < 64 * 1024 / rows || points < 16 * lanes ||
-      !may_repeat(e, r))
-    return 1;
-  while (pieces < 256 && groups * pieces < units && points > (int64_t)pieces * lanes * 8)
-    pieces *= 4; /* not a shader for every number */
-  return pieces;
-}
-
 sn_status emit_rows(emitter *e, const loop_part *p) {
-  bool columns = p->n_outer > 0 && by_columns(p);
-  int64_t rows = sizes_most(&e->env, p->n_outer, p->extent);
-  int64_t points = sizes_most(&e->env, p->n_axes - p->n_outer, p->extent + p->n_outer);
-  int threads = threads_of(e, rows, points, columns);
-  int lanes = lanes_of(e, p, rows, points, threads, columns);
   row *r = mem_alloc(e->env.ctx, sizeof *r);
   if (!r)
     return SN_ERR_NO_MEMORY;
+  row_deal d = row_deal_of(e, p);
   r->part = p;
-  r->pieces = pieces_of(e, r, rows, points, threads, lanes);
-  r->shape = row_shape_of(e, p, lanes, columns);
+  r->pieces = d.pieces;
+  r->slices = d.slices;
+  r->shape = row_shape_of(e, p, d.lanes, d.columns);
   r->shape.kept = r->shape.kept && r->pieces == 1;
-  sn_status status = r->pieces > 1 ? emit_in_pieces(e, r, threads, lanes, columns)
-                                   : emit_whole_rows(e, r, threads, lanes, columns);
+  sn_status status = r->pieces > 1 ? emit_in_pieces(e, r, d.threads, d.lanes, d.columns)
+                                   : emit_whole_rows(e, r, d.threads, d.lanes, d.columns);
   mem_free(e->env.ctx, r, sizeof *r);
   return status;
 }

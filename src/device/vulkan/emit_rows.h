@@ -15,9 +15,10 @@ typedef struct row {
   const loop_part *part;
   row_threads threads;
   int pieces;          /* a power of two; 1: all of a row in one kernel */
+  int slices;          /* a power of two: workgroups that share the last phase of a row */
   val active;          /* bool: this thread's row is one; 0: always */
   val number;          /* of the row, index; the last one's where it is none */
-  val piece;           /* index */
+  val piece;           /* or slice; index */
   val from, to;        /* points of the piece; none where the row is none */
   val sum[REGION_MAX]; /* by instruction: a variable with what a lane has of a reduction so far */
   int64_t scratch
@@ -32,6 +33,14 @@ typedef struct row {
   bool loaded[REGION_MAX]; /* by instruction: before the first phase */
   bool quiet; /* stores nothing: what would be stored at the kept points stays in their registers */
 } row;
+
+/* How threads are dealt out to rows. */
+typedef struct row_deal {
+  bool columns;
+  int threads, lanes;
+  int pieces, slices;
+} row_deal;
+row_deal row_deal_of(const emitter *e, const loop_part *p);
 
 /* Whether the second instruction stores to memory that the first loads. */
 bool row_overwrites(const emitter *e, const instr *load, const instr *store);

@@ -47,27 +47,32 @@ void gpu_find_matrices(gpu *g, bool f16, bool bf16) {
 
 /* --- proofs --- */
 
-/* A word says which matrices it is about, by which test, and what came of it: two bits for f16 and two for bf16. */
-enum { TRIAL_VERSION = 2 };
+/* A word says which matrices it is about (sides are at most 64), by which test, and what came of it: two bits for f16, two for
+ * bf16, two for the places of elements. */
+enum { TRIAL_VERSION = 3, OF_F16 = 0, OF_BF16 = 2, OF_PLACES = 4, FOUND_BITS = 6 };
+static const uint32_t FOUND = (UINT32_C(1) << FOUND_BITS) - 1;
 
 static uint32_t key_of(const gpu *g) {
   const int *size = g->target.matrix;
-  return ((uint32_t)size[0] << 24 | (uint32_t)size[1] << 16 | (uint32_t)size[2] << 8) +
-         (TRIAL_VERSION << 4);
+  return ((uint32_t)size[0] << 25 | (uint32_t)size[1] << 18 | (uint32_t)size[2] << 11) +
+         (TRIAL_VERSION << FOUND_BITS);
 }
 
-static int shift_of(sn_dtype half) { return half == SN_BF16 ? 2 : 0; }
-
-matrix_proof gpu_matrix_proof(const gpu *g, sn_dtype half) {
+static matrix_proof get(const gpu *g, int of) {
   uint32_t word = atomic_load(&g->matrices);
-  bool fits = (word & ~UINT32_C(15)) == key_of(g);
-  return fits ? (matrix_proof)(word >> shift_of(half) & 3) : MATRIX_UNTESTED;
+  return (word & ~FOUND) == key_of(g) ? (matrix_proof)(word >> of & 3) : MATRIX_UNTESTED;
 }
 
 /* Called by one thread at a time. */
-void gpu_matrix_note(gpu *g, sn_dtype half, matrix_proof proof) {
+static void set(gpu *g, int of, matrix_proof proof) {
   uint32_t word = atomic_load(&g->matrices), key = key_of(g);
-  uint32_t found = (word & ~UINT32_C(15)) == key ? word & 15 : 0;
-  found &= ~(UINT32_C(3) << shift_of(half));
-  atomic_store(&g->matrices, key | found | (uint32_t)proof << shift_of(half));
+  uint32_t found = (word & ~FOUND) == key ? word & FOUND & ~(UINT32_C(3) << of) : 0;
+  atomic_store(&g->matrices, key | found | (uint32_t)proof << of);
 }
+
+static int bits_of(sn_dtype half) { return half == SN_BF16 ? OF_BF16 : OF_F16; }
+
+matrix_proof gpu_matrix_proof(const gpu *g, sn_dtype half) { return get(g, bits_of(half)); }
+void gpu_matrix_note(gpu *g, sn_dtype half, matrix_proof proof) { set(g, bits_of(half), proof); }
+matrix_proof gpu_places_proof(const gpu *g) { return get(g, OF_PLACES); }
+void gpu_places_note(gpu *g, matrix_proof proof) { set(g, OF_PLACES, proof); }

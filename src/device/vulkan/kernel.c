@@ -224,6 +224,54 @@ int64_t scratch_take(emit_env *env, int64_t bytes) {
   return at;
 }
 
+/* --- kept memory --- */
+
+static sn_status kept_grow(emit_env *env) {
+  struct kept_table *t = env->kept;
+  int room = t->room ? 2 * t->room : 32;
+  struct kept_entry *more = arena_array(env->memory, (size_t)room, sizeof *more);
+  if (!more)
+    return SN_ERR_NO_MEMORY;
+  if (t->n)
+    memcpy(more, t->list, (size_t)t->n * sizeof *more);
+  t->list = more;
+  t->room = room;
+  return SN_OK;
+}
+
+sn_status kept_take(emit_env *env, const void *key, size_t size, int64_t bytes, int64_t *out_at,
+                    bool *out_new) {
+  struct kept_table *t = env->kept;
+  *out_new = false;
+  for (int i = 0; i < t->n; i++)
+    if (t->list[i].size == size && memcmp(t->list[i].key, key, size) == 0) {
+      *out_at = t->list[i].at;
+      return SN_OK;
+    }
+  if (t->n == t->room)
+    SN_TRY(kept_grow(env));
+  void *copy = arena_copy(env->memory, key, size);
+  if (!copy)
+    return SN_ERR_NO_MEMORY;
+  t->list[t->n++] = (struct kept_entry){copy, size, t->bytes};
+  *out_at = t->bytes;
+  *out_new = true;
+  t->bytes += (bytes + 255) / 256 * 256;
+  return SN_OK;
+}
+
+val k_kept(kernel *k, int64_t byte) {
+  return slot_word(k, &(slot){.kind = SLOT_KEPT, .byte = byte});
+}
+
+bool kept_may_read(const emit_env *env, uint32_t value) {
+  const program_value *v = &env->program->values[value];
+  if (!env->kept || !dim_is_number(v->count))
+    return false;
+  return v->home == HOME_CONSTANT || v->home == HOME_PREPARED ||
+         (v->home == HOME_STATE && !env->program->states[v->index].assigned);
+}
+
 int64_t size_most(const emit_env *env, sn_dim d) {
   int64_t lo, hi;
   dim_range(env->program->dims, d, &lo, &hi);

@@ -41,7 +41,16 @@ typedef struct emit_env {
   /* Makes the kernels of a part in place of its archetype; NULL: the archetype does. `hand` is for it alone. */
   sn_status (*by_hand)(struct emitter *e, const part *p);
   const void *hand;
-  int64_t scratch;      /* bytes that the step's kernels have taken so far */
+  int64_t scratch;    /* bytes that the step's kernels have taken so far */
+  struct kept_table { /* memory that is made from states and kept; NULL: there is none */
+    int64_t bytes;
+    struct kept_entry {
+      const void *key;
+      size_t size;
+      int64_t at;
+    } * list;
+    int n, room;
+  } * kept;
   struct shader_table { /* shaders made so far, each once */
     const shader **at;
     int n, room;
@@ -113,6 +122,13 @@ val k_failures(kernel *k);                         /* u64 */
  * of the step. At the symbols' maxima: scratch_most gives those. */
 int64_t scratch_take(emit_env *env, int64_t bytes);
 val k_scratch(kernel *k, int64_t byte); /* u64 */
+/* Kept memory (emit_launch_kept): bytes for what `key` stands for, and where they begin; from the same key the same again. False in
+ * *out_new: somebody has made a launch for it already. */
+sn_status kept_take(emit_env *env, const void *key, size_t size, int64_t bytes, int64_t *out_at,
+                    bool *out_new) SN_MUST_USE;
+val k_kept(kernel *k, int64_t byte); /* u64 */
+/* Whether a value stays as it is from run to run until the host changes a state, so that kept memory may be made from it. */
+bool kept_may_read(const emit_env *env, uint32_t value);
 /* The greatest value of a size, product, amount under the symbols' maxima. */
 int64_t size_most(const emit_env *env, sn_dim d);
 int64_t sizes_most(const emit_env *env, int n, const sn_dim *dims);
@@ -165,6 +181,8 @@ typedef struct k_loop {
   spirv_id variable, step, head, next, merge;
 } k_loop;
 k_loop k_loop_begin(kernel *k, val from, val to, val by);
+/* The same, for large or rare bodies, which the driver is asked not to unroll. */
+k_loop k_loop_rolled(kernel *k, val from, val to, val by);
 void k_loop_break(kernel *k, const k_loop *l,
                   val condition); /* leaves the loop where the condition holds */
 void k_loop_end(kernel *k, const k_loop *l);

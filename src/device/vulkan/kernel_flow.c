@@ -32,14 +32,14 @@ val k_if_value(kernel *k, const k_if *i, val value, val other) {
   return spirv_op(&k->s, SPV_Phi, type, SPV_ARGS(value, last, other, i->otherwise));
 }
 
-k_loop k_loop_begin(kernel *k, val from, val to, val by) {
+static k_loop loop_begin(kernel *k, val from, val to, val by, uint32_t control) {
   spirv *s = &k->s;
   k_loop l = {.step = by, .head = spirv_label(s), .next = spirv_label(s), .merge = spirv_label(s)};
   spirv_id test = spirv_label(s), body = spirv_label(s);
   l.variable = k_var(k, from);
   spirv_go(s, l.head);
   spirv_begin(s, l.head);
-  spirv_do(s, SPV_LoopMerge, SPV_ARGS(l.merge, l.next, 0));
+  spirv_do(s, SPV_LoopMerge, SPV_ARGS(l.merge, l.next, control));
   spirv_go(s, test);
   spirv_begin(s, test);
   l.i = k_get(k, l.variable);
@@ -47,6 +47,13 @@ k_loop k_loop_begin(kernel *k, val from, val to, val by) {
   spirv_do(s, SPV_BranchConditional, SPV_ARGS(goes_on, body, l.merge));
   spirv_begin(s, body);
   return l;
+}
+
+k_loop k_loop_begin(kernel *k, val from, val to, val by) { return loop_begin(k, from, to, by, 0); }
+
+k_loop k_loop_rolled(kernel *k, val from, val to, val by) {
+  enum { DO_NOT_UNROLL = 2 };
+  return loop_begin(k, from, to, by, DO_NOT_UNROLL);
 }
 
 void k_loop_break(kernel *k, const k_loop *l, val condition) {

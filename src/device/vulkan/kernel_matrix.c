@@ -40,12 +40,13 @@ void k_use_matrices(kernel *k, const int size[3], sn_dtype half, spirv_id out_ty
   }
 }
 
-val k_subgroup_number(kernel *k) {
-  enum { BUILT_IN = 11, SUBGROUP_ID = 40, NON_UNIFORM = 61 };
+/* A number that the subgroup has, or its threads. */
+static val subgroup_input(kernel *k, uint32_t which) {
+  enum { BUILT_IN = 11, NON_UNIFORM = 61 };
   spirv *s = &k->s;
   spirv_id v = spirv_global(s, SPV_Input, s->u32);
   spirv_capability(s, NON_UNIFORM);
-  spirv_decorate(s, v, SPV_ARGS(BUILT_IN, SUBGROUP_ID));
+  spirv_decorate(s, v, SPV_ARGS(BUILT_IN, which));
   if (k->n_interface == (int)COUNT_OF(k->interface))
     k->why = "too many variables";
   else
@@ -53,6 +54,9 @@ val k_subgroup_number(kernel *k) {
   k->subgroups = true;
   return k_to_index(k, spirv_op(s, SPV_Load, s->u32, SPV_ARGS(v)));
 }
+
+val k_subgroup_number(kernel *k) { return subgroup_input(k, 40); }
+val k_subgroup_lane(kernel *k) { return subgroup_input(k, 41); }
 
 val k_subgroup_max(kernel *k, val x) {
   enum { SUBGROUP = 3, REDUCE = 0, NON_UNIFORM = 61, ARITHMETIC = 63 };
@@ -112,4 +116,58 @@ void k_matrix_store(kernel *k, val words, val at, val matrix, int order, int str
 
 val k_matrix_multiply_add(kernel *k, spirv_id type, val a, val b, val sum) {
   return spirv_op(&k->s, SPV_CooperativeMatrixMulAddKHR, type, SPV_ARGS(a, b, sum));
+}
+
+/* --- halves --- */
+
+/* The first 11 bits. The bits behind them are cut off as of an integer: a driver may take what is packed and unpacked again for the number
+ * itself, which leaves no rest. */
+static val cut(kernel *k, val x) {
+  val bits = k_and(k, k_bits(k, x, k->s.u32), k_u32(k, 0xffffe000));
+  return k_bits(k, bits, k->s.f32);
+}
+
+static val pack(kernel *k, const val x[2]) {
+  enum { PACK_HALF_2X16 = 58 };
+  val both = k_vector(k, 2, x);
+  return spirv_glsl(&k->s, PACK_HALF_2X16, k->s.u32, SPV_ARGS(both));
+}
+
+void k_two_halves(kernel *k, const val x[2], val *out_halves, val *out_rest) {
+  val half[2], rest[2];
+  for (int i = 0; i < 2; i++) {
+    half[i] = out_rest ? cut(k, x[i]) : x[i];
+    rest[i] = out_rest ? k_sub(k, x[i], half[i]) : 0;
+  }
+  *out_halves = pack(k, half);
+  if (out_rest)
+    *out_rest = pack(k, rest);
+}
+
+/* --- elements --- */
+
+static val element_at(kernel *k, val variable, spirv_id type, int i) {
+  val number = k_u32(k, (uint32_t)i);
+  spirv_id pointer = spirv_pointer(&k->s, SPV_InFunction, type);
+  return spirv_op(&k->s, SPV_AccessChain, pointer, SPV_ARGS(variable, number));
+}
+
+val k_matrix_make(kernel *k, spirv_id type, const val words[4]) {
+  spirv *s = &k->s;
+  spirv_id half = spirv_type(s, SPV_TypeFloat, SPV_ARGS(16)), two = spirv_vector(s, half, 2);
+  val held = spirv_local(s, type);
+  for (int i = 0; i < MATRIX_ELEMENTS; i++) {
+    val both = spirv_op(s, SPV_Bitcast, two, SPV_ARGS(words[i / 2]));
+    val at = element_at(k, held, half, i), x = k_part(k, both, i & 1);
+    spirv_do(s, SPV_Store, SPV_ARGS(at, x));
+  }
+  return k_get(k, held);
+}
+
+void k_matrix_sums(kernel *k, val sums, val out[MATRIX_ELEMENTS]) {
+  val held = k_var(k, sums);
+  for (int i = 0; i < MATRIX_ELEMENTS; i++) {
+    val at = element_at(k, held, k->s.f32, i);
+    out[i] = spirv_op(&k->s, SPV_Load, k->s.f32, SPV_ARGS(at));
+  }
 }

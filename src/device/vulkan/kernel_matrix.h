@@ -30,6 +30,23 @@ val k_matrix_load(kernel *k, spirv_id type, val words, val at, int order, int st
 void k_matrix_store(kernel *k, val words, val at, val matrix, int order, int stride);
 val k_matrix_multiply_add(kernel *k, spirv_id type, val a, val b, val sum);
 
+/* Two numbers below 2^16 as f16 in a word, the first in its lower part, and what those leave in another: 21 bits together at least. rest NULL:
+ * only the first. */
+void k_two_halves(kernel *k, const val x[2], val *out_halves, val *out_rest);
+
+/* --- elements of matrices by thread, of f16 and where the target has `places`: 16 x 16 x 16 and subgroups of 32 ---
+ *
+ * The thread 4 g + t of a subgroup has, of a and of sums, columns 2 t, 2 t + 1, 2 t + 8, 2 t + 9 of row g as its elements 0 to 3, and of row
+ * g + 8 as its elements 4 to 7. Of b the same with rows and columns exchanged. So sums become an operand a as they stand; and
+ * since k may be numbered in any way that is the same for a and b, four neighbours of k can be those four. */
+enum { MATRIX_ELEMENTS = 8 };
+/* a or b of the thread's elements, two in a word. */
+val k_matrix_make(kernel *k, spirv_id type, const val words[4]);
+/* The thread's elements of sums. */
+void k_matrix_sums(kernel *k, val sums, val out[MATRIX_ELEMENTS]);
+/* This thread's number in its subgroup (index). */
+val k_subgroup_lane(kernel *k);
+
 /* --- shared words, for all threads of the workgroup --- */
 val k_word_get(kernel *k, val words, val at);
 void k_word_set(kernel *k, val words, val at, val x);

@@ -36,6 +36,7 @@ typedef enum slot_kind {
                    x / of = (high half of x * m + x) >> s */
   SLOT_ADDRESS, /* of value `value` */
   SLOT_SCRATCH, /* of byte `byte` of the step's scratch memory */
+  SLOT_KEPT,    /* of byte `byte` of the memory that the plan keeps from run to run */
   SLOT_FAILURES /* of the table of failures: two 32-bit words a site, 0 until one fails: 1, and the number to show */
 } slot_kind;
 typedef struct slot {
@@ -67,6 +68,8 @@ typedef struct launch_part {
 typedef struct launch {
   const shader *code;
   bool after; /* the launches of this step before it must be done and visible */
+  bool
+      kept; /* it is no part of the step, but of `prepare`: it makes kept memory from values that stay as they are */
   int n_parts;
   const launch_part *parts;
 } launch;
@@ -87,6 +90,7 @@ typedef struct gpu_target {
   int units; /* that work side by side (multiprocessors); a guess where the driver does not tell */
   bool f16, bf16; /* cooperative matrices of these with f32 sums; see `matrix` */
   int matrix[3];  /* their m, n, k */
+  bool places;    /* f16: which elements threads have is known; see kernel_matrix.h */
   bool keeps_nan; /* float controls: NaN, infinities and signed zeros survive */
 } gpu_target;
 

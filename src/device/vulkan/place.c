@@ -240,6 +240,7 @@ sn_status vk_plan_place(device_plan *dp) {
   SN_TRY(place_arena(dp, HOME_ARENA, "the arena", p->arena_bytes, &dp->arena));
   SN_TRY(place_arena(dp, HOME_PREPARED, "prepared values", p->prepared_bytes, &dp->prepared));
   SN_TRY(add_room(dp, &dp->device, &dp->scratch));
+  SN_TRY(add_room(dp, &dp->device, &dp->kept));
   SN_TRY(place_constants(dp));
   SN_TRY(place_leaves(dp));
   SN_TRY(

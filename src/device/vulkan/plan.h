@@ -88,15 +88,16 @@ typedef struct plan_params {
   bool filled;
 } plan_params;
 
-/* Recorded commands: prepare, main in parts, copies of small outputs to the host (one for each set), commit. */
+/* Recorded commands: prepare, main, copies of small outputs to the host (one for each set), commit; and main in parts, once a run
+ * is watched. */
 enum { RECORD_STEPS = 32 /* in one part of main */ };
 typedef struct plan_commands {
   vk_handle pool, sets, set, semaphore, queries;
-  uint64_t ticks;   /* of the semaphore */
-  vk_handle *list;  /* prepare, main …, collect, collect, commit */
-  vk_handle *queue; /* room for what a run submits */
-  int n_main;       /* parts */
-  bool timed;       /* recorded with timestamps */
+  uint64_t ticks;  /* of the semaphore */
+  vk_handle *list; /* prepare, main, collect, collect, commit, parts of main … */
+  int n_parts;
+  bool timed;  /* recorded with timestamps */
+  bool parted; /* the parts are recorded */
 } plan_commands;
 
 struct device_plan {
@@ -115,7 +116,8 @@ struct device_plan {
   /* memory */
   plan_blocks device, shared, host;
   arena_pieces arena, prepared;
-  plan_room constants, scratch, failures;
+  plan_room constants, scratch, kept, failures;
+  bool *keeps;                             /* by state: kept memory is made from it */
   plan_room *inputs, *outputs[2], *states; /* by leaf */
   /* Small outputs lie together in each set, so that one copy brings them all to the host, where `collected` is: runs do that
    * where the host does not see the GPU's memory. */
@@ -152,13 +154,15 @@ sn_status plan_commands_create(device_plan *dp) SN_MUST_USE;
 void plan_commands_destroy(device_plan *dp);
 /* Records anew, with timestamps around every step or without. */
 sn_status plan_record(device_plan *dp, bool timed) SN_MUST_USE;
-static inline vk_handle plan_main(const device_plan *dp, int i) { return dp->commands.list[1 + i]; }
+/* The parts of main, as the rest is recorded. */
+sn_status plan_record_parts(device_plan *dp) SN_MUST_USE;
+static inline vk_handle plan_prepare(const device_plan *dp) { return dp->commands.list[0]; }
+static inline vk_handle plan_main(const device_plan *dp) { return dp->commands.list[1]; }
 static inline vk_handle plan_collect(const device_plan *dp) {
-  return dp->commands.list[1 + dp->commands.n_main + dp->set];
+  return dp->commands.list[2 + dp->set];
 }
-static inline vk_handle plan_commit(const device_plan *dp) {
-  return dp->commands.list[3 + dp->commands.n_main];
-}
+static inline vk_handle plan_commit(const device_plan *dp) { return dp->commands.list[4]; }
+static inline vk_handle plan_part(const device_plan *dp, int i) { return dp->commands.list[5 + i]; }
 static inline int plan_query(int index) { return 2 * index; } /* of a step, and the one behind it */
 
 /* mirror.c */

@@ -75,35 +75,59 @@ const device *vulkan_device_proved(device_choice *out_why) {
 
 /* --- matrices --- */
 
+/* Whether it ran to its end. */
+static bool run_trial(const device *d, sn_ctx *ctx, matrix_trial *t,
+                      sn_status (*make)(emitter *e, const part *p)) {
+  const hand_made hand = {make, t};
+  const void *inputs[] = {t->x};
+  void *outputs[] = {t->y};
+  device_run run = {.inputs = inputs, .outputs = outputs};
+  device_plan *dp = NULL;
+  bool ran = vulkan_lower(d, ctx, &t->program, &(device_options){0}, &hand, &dp) == SN_OK &&
+             d->run(dp, &run) == SN_OK;
+  d->destroy(dp);
+  return ran;
+}
+
 /* Untested: it could not be run to its end, which says nothing of matrices. */
 static matrix_proof try_matrices(const device *d, sn_ctx *ctx, const gpu_target *target,
                                  sn_dtype half) {
   matrix_trial t;
-  device_plan *dp = NULL;
-  bool ran = false;
   if (gpu_fault("matrices"))
     return MATRIX_WRONG;
-  if (matrix_trial_create(&t, ctx, target, half)) {
-    const hand_made hand = {matrix_trial_emit, &t};
-    const void *inputs[] = {t.x};
-    void *outputs[] = {t.y};
-    device_run run = {.inputs = inputs, .outputs = outputs};
-    ran = vulkan_lower(d, ctx, &t.program, &(device_options){0}, &hand, &dp) == SN_OK &&
-          d->run(dp, &run) == SN_OK;
-  }
+  bool ran = matrix_trial_create(&t, ctx, target, half) && run_trial(d, ctx, &t, matrix_trial_emit);
   matrix_proof proof = !ran                        ? MATRIX_UNTESTED
                        : matrix_trial_is_right(&t) ? MATRIX_RIGHT
                                                    : MATRIX_WRONG;
-  d->destroy(dp);
   matrix_trial_free(&t, ctx);
   return proof;
 }
 
+/* By a program of its own: a driver on which this is otherwise, or does not run, may have matrices all the same. */
+static matrix_proof try_places(const device *d, sn_ctx *ctx, const gpu_target *target) {
+  matrix_trial t;
+  if (gpu_fault("places"))
+    return (matrix_proof)gpu_fault_result();
+  bool fits = places_trial_create(&t, ctx, target);
+  bool ran = fits && run_trial(d, ctx, &t, places_trial_emit);
+  matrix_proof proof = ran && places_trial_is_right(&t) ? MATRIX_RIGHT
+                       : ran || !fits                   ? MATRIX_WRONG
+                                                        : MATRIX_UNTESTED;
+  matrix_trial_free(&t, ctx);
+  return proof;
+}
+
+/* What is not known yet of matrices of this kind. */
 static void prove(const device *d, gpu *g, sn_dtype half) {
   sn_ctx *ctx; /* of its own: a test that fails is no message for whoever compiles */
   pthread_mutex_lock(&g->proof);
-  if (gpu_matrix_proof(g, half) == MATRIX_UNTESTED && sn_ctx_create(NULL, &ctx) == SN_OK) {
-    gpu_matrix_note(g, half, try_matrices(d, ctx, &g->target, half));
+  bool places = half == SN_F16 && gpu_places_proof(g) == MATRIX_UNTESTED;
+  bool known = gpu_matrix_proof(g, half) != MATRIX_UNTESTED;
+  if ((!known || places) && sn_ctx_create(NULL, &ctx) == SN_OK) {
+    if (!known)
+      gpu_matrix_note(g, half, try_matrices(d, ctx, &g->target, half));
+    if (places && gpu_matrix_proof(g, half) == MATRIX_RIGHT)
+      gpu_places_note(g, try_places(d, ctx, &g->target));
     sn_ctx_destroy(ctx);
   }
   pthread_mutex_unlock(&g->proof);
@@ -116,6 +140,7 @@ void vulkan_prove_matrices(const device *d, gpu *g, gpu_target *target) {
     prove(d, g, SN_BF16);
   target->f16 = target->f16 && gpu_matrix_proof(g, SN_F16) == MATRIX_RIGHT;
   target->bf16 = target->bf16 && gpu_matrix_proof(g, SN_BF16) == MATRIX_RIGHT;
+  target->places = target->f16 && gpu_places_proof(g) == MATRIX_RIGHT;
 }
 
 /* --- what is told of a GPU --- */
@@ -138,6 +163,9 @@ static void describe(const device *d, gpu *g, char *out, size_t size) {
   else
     snprintf(out, size, "matrices %d x %d x %d of f16: %s; of bf16: %s", n[0], n[1], n[2],
              proof_text(g, SN_F16), proof_text(g, SN_BF16));
+  size_t used = strlen(out);
+  if (t.places)
+    snprintf(out + used, size - used, "; elements in registers");
 }
 
 const char *vulkan_note(const device *d) {

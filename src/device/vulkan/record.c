@@ -1,4 +1,4 @@
-/* The commands of a plan, recorded once: prepare, main in parts, commit. See plan.h.
+/* The commands of a plan, recorded once: prepare, main, commit; and main in parts. See plan.h.
  *
  * Only the barriers that steps ask for are there, and one at the begin of each section, behind what was copied or committed
  * before. With timestamps every step stands alone. */
@@ -6,7 +6,7 @@
 
 /* --- room for them --- */
 
-static int command_count(const device_plan *dp) { return dp->commands.n_main + 4; }
+static int command_count(const device_plan *dp) { return dp->commands.n_parts + 5; }
 
 static sn_status create_set(device_plan *dp) {
   gpu *g = dp->gpu;
@@ -38,10 +38,9 @@ static sn_status create_set(device_plan *dp) {
 sn_status plan_commands_create(device_plan *dp) {
   gpu *g = dp->gpu;
   plan_commands *c = &dp->commands;
-  c->n_main = dp->program->n_main / RECORD_STEPS + 1;
+  c->n_parts = dp->program->n_main / RECORD_STEPS + 1;
   c->list = arena_array(&dp->memory, (size_t)command_count(dp), sizeof *c->list);
-  c->queue = arena_array(&dp->memory, (size_t)command_count(dp), sizeof *c->queue);
-  if (!c->list || !c->queue)
+  if (!c->list)
     return SN_ERR_NO_MEMORY;
   SN_TRY(create_set(dp));
   vk_pool_create_info pool = {
@@ -130,6 +129,8 @@ static void record_step(recording *r, int index, bool first) {
   stamp(r, plan_query(index));
   for (int i = 0; i < s->n; i++) {
     const lowered_launch *l = &dp->launches[s->first + i];
+    if (l->of->kept)
+      continue;
     r->waits = r->waits || l->of->after;
     record_launch(r, l);
   }
@@ -149,6 +150,15 @@ static sn_status end(recording *r) {
   return result == 0 ? SN_OK : gpu_fail(g, r->dp->ctx, result, "recording a plan");
 }
 
+/* Behind the steps of `prepare`: what is kept. */
+static void record_kept(recording *r) {
+  const device_plan *dp = r->dp;
+  r->waits = true;
+  for (int i = 0; i < dp->n_launches; i++)
+    if (dp->launches[i].of->kept)
+      record_launch(r, &dp->launches[i]);
+}
+
 /* Steps first … first + n; `begins` and `ends` a section. */
 static sn_status record_part(device_plan *dp, vk_handle to, int first, int n, bool begins,
                              bool ends) {
@@ -163,6 +173,8 @@ static sn_status record_part(device_plan *dp, vk_handle to, int first, int n, bo
             VK_ACCESS_SHADER_READ | VK_ACCESS_SHADER_WRITE);
   for (int i = 0; i < n; i++)
     record_step(&r, first + i, begins && i == 0);
+  if (to == plan_prepare(dp))
+    record_kept(&r);
   if (r.waits) /* for the next part */
     compute_barrier(&r);
   if (ends)
@@ -207,12 +219,21 @@ sn_status plan_record(device_plan *dp, bool timed) {
   if (timed)
     SN_TRY(create_queries(dp));
   c->timed = timed;
-  SN_TRY(record_part(dp, c->list[0], 0, p->n_prepare, true, true));
-  for (int i = 0; i < c->n_main; i++) {
-    int from = i * RECORD_STEPS, n = (int)min_i64(p->n_main - from, RECORD_STEPS);
-    SN_TRY(record_part(dp, plan_main(dp, i), p->n_prepare + from, n, i == 0, i + 1 == c->n_main));
-  }
+  c->parted = false;
+  SN_TRY(record_part(dp, plan_prepare(dp), 0, p->n_prepare, true, true));
+  SN_TRY(record_part(dp, plan_main(dp), p->n_prepare, p->n_main, true, true));
   for (int set = 0; set < 2; set++)
-    SN_TRY(record_collect(dp, c->list[1 + c->n_main + set], set));
+    SN_TRY(record_collect(dp, c->list[2 + set], set));
   return record_part(dp, plan_commit(dp), p->n_prepare + p->n_main, p->n_commit, true, true);
+}
+
+sn_status plan_record_parts(device_plan *dp) {
+  const program *p = dp->program;
+  plan_commands *c = &dp->commands;
+  for (int i = 0; i < c->n_parts && !c->parted; i++) {
+    int from = i * RECORD_STEPS, n = (int)min_i64(p->n_main - from, RECORD_STEPS);
+    SN_TRY(record_part(dp, plan_part(dp, i), p->n_prepare + from, n, i == 0, i + 1 == c->n_parts));
+  }
+  c->parted = true;
+  return SN_OK;
 }

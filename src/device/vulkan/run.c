@@ -147,11 +147,13 @@ static sn_status poll(device_plan *dp, const sn_progress *progress, int i, int n
 /* Part by part, at most two of them on the GPU, so that the host can stop the run on the way. */
 static sn_status submit_watched(device_plan *dp, const device_run *run) {
   plan_commands *c = &dp->commands;
+  SN_TRY(plan_record_parts(dp));
   sn_status status = run->prepare ? submit(dp, c->list, 1) : SN_OK;
-  for (int i = 0; i < c->n_main && status == SN_OK; i++) {
+  for (int i = 0; i < c->n_parts && status == SN_OK; i++) {
+    vk_handle commands = plan_part(dp, i);
     status = poll(dp, run->progress, i * RECORD_STEPS, dp->program->n_main);
     if (status == SN_OK)
-      status = submit(dp, &c->list[1 + i], 1);
+      status = submit(dp, &commands, 1);
     if (status == SN_OK && i > 0)
       status = gpu_wait(dp->gpu, dp->ctx, c->semaphore, c->ticks - 1);
   }
@@ -170,25 +172,18 @@ static sn_status finish_main(device_plan *dp, const device_run *run, bool all) {
   return download_outputs(dp, run);
 }
 
-/* prepare and main, and commit too where `all`. The driver takes a while to accept commands, so of a long plan the first part goes
- * ahead. */
+/* prepare and main, and commit too where `all`, at once: between two submissions a GPU stands still for microseconds. */
 static sn_status submit_main(device_plan *dp, const device_run *run, bool all) {
-  plan_commands *c = &dp->commands;
+  vk_handle list[4];
   int n = 0;
   if (run->prepare)
-    c->queue[n++] = c->list[0];
-  for (int i = 0; i < c->n_main; i++) {
-    c->queue[n++] = plan_main(dp, i);
-    if (i == 0 && c->n_main > 1) {
-      SN_TRY(submit(dp, c->queue, n));
-      n = 0;
-    }
-  }
+    list[n++] = plan_prepare(dp);
+  list[n++] = plan_main(dp);
   if (all)
-    c->queue[n++] = plan_commit(dp);
+    list[n++] = plan_commit(dp);
   if (dp->collects)
-    c->queue[n++] = plan_collect(dp);
-  return submit(dp, c->queue, n);
+    list[n++] = plan_collect(dp);
+  return submit(dp, list, n);
 }
 
 static sn_status execute(device_plan *dp, const device_run *run) {

@@ -82,7 +82,11 @@ bool matrix_trial_is_right(const matrix_trial *t) {
 
 /* --- the program --- */
 
-static void build(matrix_trial *t) {
+bool matrix_trial_build(matrix_trial *t, sn_ctx *ctx) {
+  t->x = mem_array(ctx, (size_t)t->n_words, sizeof *t->x);
+  t->y = mem_array(ctx, (size_t)t->n_sums, sizeof *t->y);
+  if (!t->x || !t->y)
+    return false;
   const sn_type x = {SN_I32, {1, {t->n_words}}}, y = {SN_F32, {1, {t->n_sums}}};
   t->values[TRIAL_X] = (program_value){
       .type = x, .count = t->n_words, .bytes = INT64_C(4) * t->n_words, .home = HOME_INPUT};
@@ -99,6 +103,7 @@ static void build(matrix_trial *t) {
                          .n_inputs = 1,
                          .outputs = &t->output,
                          .n_outputs = 1};
+  return true;
 }
 
 bool matrix_trial_create(matrix_trial *t, sn_ctx *ctx, const gpu_target *target, sn_dtype half) {
@@ -112,14 +117,9 @@ bool matrix_trial_create(matrix_trial *t, sn_ctx *ctx, const gpu_target *target,
   find_blocks(t, blocks);
   t->n_words = blocks[BLOCKS - 1].at + block_words(&blocks[BLOCKS - 1]);
   t->n_sums = TRIAL_LAYOUTS * rows_of(t) * t->size[1];
-  if (4 * (t->n_words + sum_words(t)) > target->shared_bytes)
-    return false;
-  t->x = mem_array(ctx, (size_t)t->n_words, sizeof *t->x);
-  t->y = mem_array(ctx, (size_t)t->n_sums, sizeof *t->y);
-  if (!t->x || !t->y)
+  if (4 * (t->n_words + sum_words(t)) > target->shared_bytes || !matrix_trial_build(t, ctx))
     return false;
   fill(t);
-  build(t);
   return true;
 }
 

@@ -25,8 +25,8 @@ typedef struct matrix_trial {
   step step;
   part part;
   int n_words, n_sums; /* of x, of y */
-  uint32_t *x;         /* halves in pairs: a, b, and both transposed */
-  float *y;            /* sums by layout */
+  uint32_t *x;         /* halves in pairs; of products: a, b, and both transposed */
+  float *y;            /* sums; of products: by layout */
 } matrix_trial;
 
 /* false: no memory, or matrices that it is not made for. Free in any case. */
@@ -35,5 +35,13 @@ void matrix_trial_free(matrix_trial *t, sn_ctx *ctx);
 /* As emit_env.by_hand; `hand` is the trial. */
 sn_status matrix_trial_emit(emitter *e, const part *p) SN_MUST_USE;
 bool matrix_trial_is_right(const matrix_trial *t);
+
+/* --- the same for places of elements (kernel_matrix.h): see self_test_places.c. Freed like the other one --- */
+bool places_trial_create(matrix_trial *t, sn_ctx *ctx, const gpu_target *target);
+sn_status places_trial_emit(emitter *e, const part *p) SN_MUST_USE;
+bool places_trial_is_right(const matrix_trial *t);
+
+/* Memory of n_words and n_sums, all 0, and the program; for the two. */
+bool matrix_trial_build(matrix_trial *t, sn_ctx *ctx);
 
 #endif

@@ -300,7 +300,17 @@ static inline void core_run_all(core_case *k, op_run *r, const char *source) {
     free(kept[i]);
 }
 
-static inline void core_case_run(op_run *r, const sn_graph *g, const node *n, const char *source) {
+static inline void core_free(core_case *k) {
+  for (uint32_t v = 1; v < k->p.n_values; v++)
+    free(k->address[v]);
+}
+
+/* What is run on a case: the reference's results are in r. */
+typedef void core_body(core_case *k, op_run *r, sn_graph *g, void *user);
+/* What is done to the inputs before both run. */
+typedef void core_change(case_tensor *in);
+
+static inline void core_case_of(op_run *r, sn_graph *g, const node *n, core_body *run, void *user) {
   core_case k = {.p = {.n_values = 1}};
   k.p.values = k.values;
   k.core.n_in = n->n_in;
@@ -311,13 +321,13 @@ static inline void core_case_run(op_run *r, const sn_graph *g, const node *n, co
   for (int i = 0; i < n->n_out; i++)
     k.core.out[i] = core_value(&k, sn_value_type(g, (sn_value){n->first + (uint32_t)i}), NULL);
   if (CHECK(core_shape_of(&k, n->op, n->attrs)))
-    core_run_all(&k, r, source);
-  for (uint32_t v = 1; v < k.p.n_values; v++)
-    free(k.address[v]);
+    run(&k, r, g, user);
+  core_free(&k);
 }
 
-/* change: NULL, or what is done to the inputs before both run. */
-static inline void core_case_changed(const char *source, void (*change)(case_tensor *in)) {
+/* change: may be NULL. */
+static inline void core_case_with(const char *source, core_change *change, core_body *run,
+                                  void *user) {
   op_run r;
   sn_graph *g = NULL;
   sn_value first;
@@ -325,12 +335,20 @@ static inline void core_case_changed(const char *source, void (*change)(case_ten
     if (change)
       change(r.in);
     if (CHECK(case_run(&r.c, g, REF_F32, &r.memory, r.out) == SN_OK))
-      core_case_run(&r, g, graph_node(g, first), source);
+      core_case_of(&r, g, graph_node(g, first), run, user);
     else
       FAIL("%s: %s", source, sn_ctx_message(r.ctx));
   }
   sn_graph_destroy(g);
   op_run_end(&r);
+}
+
+static inline void core_run_on_cpu(core_case *k, op_run *r, sn_graph *g, void *source) {
+  (void)g;
+  core_run_all(k, r, source);
+}
+static inline void core_case_changed(const char *source, core_change *change) {
+  core_case_with(source, change, core_run_on_cpu, (void *)(uintptr_t)source);
 }
 static inline void core_case_check(const char *source) { core_case_changed(source, NULL); }
 
@@ -365,6 +383,16 @@ static inline void core_put_odd(case_tensor *in, int64_t every) {
   const double odd[] = {NAN, -INFINITY, 0.0, -0.0, INFINITY};
   for (int64_t i = 0; i < in[0].count; i += every)
     in[0].data[i] = odd[i / every % 5];
+}
+
+/* Attention and its gradient: numbers that are not finite, where only some rows look. */
+static inline void core_spoil(case_tensor *in) {
+  in[1].data[60 * in[1].type.shape.dim[3]] = NAN;
+  in[2].data[60 * in[2].type.shape.dim[3]] = NAN;
+  in[2].data[65 * in[2].type.shape.dim[3] + 1] = INFINITY;
+  in[0].data[30 * in[0].type.shape.dim[3]] = NAN;
+  if (in[9].data)
+    in[9].data[30 * in[9].type.shape.dim[3]] = INFINITY;
 }
 
 #endif

@@ -9,21 +9,21 @@ typedef struct machine_kind {
   int units, subgroup, threads, shared, matrix[3];
   bool wide;
   vm_order order;
+  bool places;
 } machine_kind;
 static const machine_kind machines[] = {
-    {"large", 132, 32, 1024, 48 << 10, {16, 16, 16}, false, VM_FORWARD},
-    {"few units", 4, 32, 256, 48 << 10, {16, 16, 16}, false, VM_RANDOM},
-    {"wide", 8, 64, 256, 32 << 10, {16, 16, 16}, true, VM_REVERSE},
-    {"flat", 8, 32, 256, 40 << 10, {8, 16, 16}, false, VM_REVERSE},
-    {"small", 132, 8, 128, 48 << 10, {8, 8, 8}, false, VM_RANDOM},
+    {"large", 132, 32, 1024, 48 << 10, {16, 16, 16}, false, VM_FORWARD, false},
+    {"places", 132, 32, 1024, 48 << 10, {16, 16, 16}, false, VM_RANDOM, true},
+    {"few with places", 1, 32, 256, 40 << 10, {16, 16, 16}, true, VM_FORWARD, true},
+    {"few units", 4, 32, 256, 48 << 10, {16, 16, 16}, false, VM_RANDOM, false},
+    {"wide", 8, 64, 256, 32 << 10, {16, 16, 16}, true, VM_REVERSE, false},
+    {"flat", 8, 32, 256, 40 << 10, {8, 16, 16}, false, VM_REVERSE, false},
+    {"small", 132, 8, 128, 48 << 10, {8, 8, 8}, false, VM_RANDOM, false},
 };
-
-/* What is done to the inputs before both run. */
-typedef void change_inputs(case_tensor *in);
 
 typedef struct trial {
   const char *source;
-  change_inputs *change;
+  core_change *change;
   sn_precision precision;
   const machine_kind *machine;
   int64_t *sizes;
@@ -71,6 +71,7 @@ static void run_on(core_case *k, op_run *r, const trial *t) {
   v.target.max_threads = m->threads;
   v.target.shared_bytes = m->shared;
   v.target.f16 = true;
+  v.target.places = m->places;
   memcpy(v.target.matrix, m->matrix, sizeof m->matrix);
   if (!vm_step_run(&v, &s))
     FAIL("%s (%s): %s", t->source, m->name, v.finding);
@@ -81,42 +82,20 @@ static void run_on(core_case *k, op_run *r, const trial *t) {
       compare(k, i, &r->out[i], t);
 }
 
-static void run_case(op_run *r, sn_graph *g, const node *n, trial t) {
-  core_case k = {.p = {.n_values = 1}};
-  k.p.values = k.values;
-  k.core.n_in = n->n_in;
-  k.core.n_out = n->n_out;
-  for (int i = 0; i < n->n_in; i++)
-    if (n->in[i].id)
-      k.core.in[i] = core_value(&k, r->in[i].type, r->in[i].data);
-  for (int i = 0; i < n->n_out; i++)
-    k.core.out[i] = core_value(&k, sn_value_type(g, (sn_value){n->first + (uint32_t)i}), NULL);
-  if (CHECK(core_shape_of(&k, n->op, n->attrs)))
-    for (int p = SN_PRECISION_FAST; p <= SN_PRECISION_HALF; p++)
-      for (size_t m = 0; m < COUNT_OF(machines); m++) {
-        t.precision = (sn_precision)p;
-        t.machine = &machines[m];
-        run_on(&k, r, &t);
-      }
-  for (uint32_t v = 1; v < k.p.n_values; v++)
-    free(k.address[v]);
+static void run_case(core_case *k, op_run *r, sn_graph *g, void *user) {
+  trial t = *(const trial *)user;
+  (void)g;
+  for (int p = SN_PRECISION_FAST; p <= SN_PRECISION_HALF; p++)
+    for (size_t m = 0; m < COUNT_OF(machines); m++) {
+      t.precision = (sn_precision)p;
+      t.machine = &machines[m];
+      run_on(k, r, &t);
+    }
 }
 
-static void check_trial(trial t) {
-  op_run r;
-  sn_graph *g = NULL;
-  sn_value first;
-  if (op_run_load(&r, t.source) && CHECK(case_graph(&r.c, &g, &first) == SN_OK)) {
-    if (t.change)
-      t.change(r.in);
-    if (CHECK(case_run(&r.c, g, REF_F32, &r.memory, r.out) == SN_OK))
-      run_case(&r, g, graph_node(g, first), t);
-  }
-  sn_graph_destroy(g);
-  op_run_end(&r);
-}
+static void check_trial(trial t) { core_case_with(t.source, t.change, run_case, &t); }
 static void check_core(const char *source) { check_trial((trial){.source = source}); }
-static void check_changed(const char *source, change_inputs *change) {
+static void check_changed(const char *source, core_change *change) {
   check_trial((trial){.source = source, .change = change});
 }
 
@@ -131,11 +110,27 @@ TEST(attentions) {
              ") scale=0.3 causal=start");
   check_core("attention(f32[1, 1, 20, 128], f32[1, 1, 35, 128], f32[1, 1, 35, 128], " NONE4
              ") scale=0.1");
+  check_core("attention(f32[1, 6, 33, 64], f32[1, 2, 33, 64], f32[1, 2, 33, 64], " NONE4
+             ") scale=0.125 causal=end");
   check_core("attention(f32[1, 2, 30, 1], f32[1, 2, 3, 1], f32[1, 2, 3, 1], " NONE4 ") scale=2");
   check_core("attention(bf16[1, 33, 4, 32], bf16[1, 70, 2, 32], bf16[1, 70, 2, 48], " NONE4
              ") scale=0.2 layout=bshd window=20");
   check_core("attention(f32[1, 1, 80, 8], f32[1, 1, 900, 8], f32[1, 1, 900, 8], none, none, none, "
              "f32[1]) scale=0.3 causal=end window=700"); /* parts of keys */
+}
+
+/* A few rows, without matrices: one key, teams of threads, parts of keys. */
+TEST(few_queries) {
+  static const char *const sources[] = {
+      "attention(f32[1, 9, 1, 64], f32[1, 3, 1, 64], f32[1, 3, 1, 64], " NONE4 ") scale=0.125",
+      "attention(f32[2, 2, 4, 20], f32[2, 1, 90, 20], f32[2, 1, 90, 33], " NONE4
+      ") scale=0.3 causal=end window=70",
+      "attention(f32[1, 1, 3, 128], f32[1, 1, 700, 128], f32[1, 1, 700, 96], none, none, none, "
+      "f32[1]) scale=0.1 causal=end",
+      "attention(bf16[1, 2, 2, 4], bf16[1, 2, 9, 4], bf16[1, 2, 9, 0], " NONE4 ") scale=0.5",
+  };
+  for (size_t i = 0; i < COUNT_OF(sources); i++)
+    check_trial((trial){.source = sources[i], .plain = true});
 }
 
 #define GRADIENT(q, k, v, options, lse, out, rest)                                           \
@@ -147,6 +142,8 @@ TEST(gradients) {
            "f32[1, 2, 70, 32]", "scale=0.5 causal=end");
   GRADIENT("f32[1, 1, 33, 64]", "f32[1, 1, 50, 64]", "f32[1, 1, 50, 64]", NONE4, "f32[1, 1, 33]",
            "f32[1, 1, 33, 64]", "scale=0.125");
+  GRADIENT("f32[1, 6, 33, 64]", "f32[1, 2, 33, 64]", "f32[1, 2, 33, 64]", NONE4, "f32[1, 6, 33]",
+           "f32[1, 6, 33, 64]", "scale=0.125 causal=end window=30");
   GRADIENT("f32[1, 1, 270, 4]", "f32[1, 1, 300, 4]", "f32[1, 1, 300, 5]", NONE4, "f32[1, 1, 270]",
            "f32[1, 1, 270, 5]", "scale=0.5 causal=end window=200"); /* in parts */
   GRADIENT("bf16[1, 40, 2, 8]", "bf16[1, 40, 2, 8]", "bf16[1, 40, 2, 100]", NONE4, "f32[1, 2, 40]",
@@ -194,7 +191,7 @@ static void make_zero(case_tensor *in) {
 }
 
 TEST(magnitudes) {
-  static change_inputs *const changes[] = {make_wild, make_large, make_small, make_zero};
+  static core_change *const changes[] = {make_wild, make_large, make_small, make_zero};
   for (size_t i = 0; i < COUNT_OF(changes); i++)
     check_changed("attention(f32[1, 2, 20, 24], f32[1, 1, 140, 24], f32[1, 1, 140, 16], " NONE4
                   ") scale=0.5",
@@ -205,21 +202,12 @@ TEST(magnitudes) {
                   changes[i]);
 }
 
-/* Numbers that are not finite, where only some rows look. */
-static void spoil(case_tensor *in) {
-  in[1].data[60 * in[1].type.shape.dim[3]] = NAN;
-  in[2].data[60 * in[2].type.shape.dim[3]] = NAN;
-  in[2].data[65 * in[2].type.shape.dim[3] + 1] = INFINITY;
-  in[0].data[30 * in[0].type.shape.dim[3]] = NAN;
-  if (in[9].data)
-    in[9].data[30 * in[9].type.shape.dim[3]] = INFINITY;
-}
 TEST(what_is_masked_counts_nothing) {
   check_changed("attention(f32[1, 1, 70, 5], f32[1, 1, 70, 5], f32[1, 1, 70, 6], " NONE4
                 ") scale=0.5 causal=end window=20",
-                spoil);
+                core_spoil);
   check_changed("attention_grad(f32[1, 1, 70, 5], f32[1, 1, 70, 5], f32[1, 1, 70, 6], " NONE4
                 ", f32[1, 1, 70](3, 5), f32[1, 1, 70, 6], f32[1, 1, 70, 6], none) scale=0.5 "
                 "causal=end window=20",
-                spoil);
+                core_spoil);
 }

@@ -18,7 +18,7 @@ static const machine_kind machines[] = {{"large", 132, 32, 1024, 48 << 10, false
 /* A case and what is done to it. */
 typedef struct trial {
   const char *source;
-  void (*change)(case_tensor *in); /* NULL, or what is done to the inputs before both run */
+  core_change *change; /* or NULL */
   int64_t number; /* 0, or a number whose multiples become those of a symbol that may be larger */
   int64_t *sizes;
 } trial;
@@ -80,41 +80,17 @@ static void use_symbol(core_case *k, op_run *r, sn_graph *g, trial *t) {
   CHECK_EQ_INT(program_bind(&k->p, r->ctx, &t->number, t->sizes), SN_OK);
 }
 
-static void run_case(op_run *r, sn_graph *g, const node *n, trial *t) {
-  core_case k = {.p = {.n_values = 1}};
-  k.p.values = k.values;
-  k.core.n_in = n->n_in;
-  k.core.n_out = n->n_out;
-  for (int i = 0; i < n->n_in; i++)
-    if (n->in[i].id)
-      k.core.in[i] = core_value(&k, r->in[i].type, r->in[i].data);
-  for (int i = 0; i < n->n_out; i++)
-    k.core.out[i] = core_value(&k, sn_value_type(g, (sn_value){n->first + (uint32_t)i}), NULL);
-  if (CHECK(core_shape_of(&k, n->op, n->attrs))) {
-    if (t->number)
-      use_symbol(&k, r, g, t);
-    run_kinds(&k, r, t);
-  }
+static void run_case(core_case *k, op_run *r, sn_graph *g, void *user) {
+  trial *t = user;
+  if (t->number)
+    use_symbol(k, r, g, t);
+  run_kinds(k, r, t);
   free(t->sizes);
-  for (uint32_t v = 1; v < k.p.n_values; v++)
-    free(k.address[v]);
 }
 
-static void check_trial(trial t) {
-  op_run r;
-  sn_graph *g = NULL;
-  sn_value first;
-  if (op_run_load(&r, t.source) && CHECK(case_graph(&r.c, &g, &first) == SN_OK)) {
-    if (t.change)
-      t.change(r.in);
-    if (CHECK(case_run(&r.c, g, REF_F32, &r.memory, r.out) == SN_OK))
-      run_case(&r, g, graph_node(g, first), &t);
-  }
-  sn_graph_destroy(g);
-  op_run_end(&r);
-}
+static void check_trial(trial t) { core_case_with(t.source, t.change, run_case, &t); }
 static void check_core(const char *source) { check_trial((trial){.source = source}); }
-static void check_core_changed(const char *source, void (*change)(case_tensor *in)) {
+static void check_core_changed(const char *source, core_change *change) {
   check_trial((trial){.source = source, .change = change});
 }
 static void check_core_symbolic(const char *source, int64_t number) {
@@ -225,24 +201,14 @@ TEST(attention_gradients) {
            "f32[2, 2, 5]", "f32[2, 2, 5, 4]", "scale=0.5");
 }
 
-/* Numbers that are not finite, where only some rows look. */
-static void spoil(case_tensor *in) {
-  in[1].data[60 * in[1].type.shape.dim[3]] = NAN;
-  in[2].data[60 * in[2].type.shape.dim[3]] = NAN;
-  in[2].data[65 * in[2].type.shape.dim[3] + 1] = INFINITY;
-  in[0].data[30 * in[0].type.shape.dim[3]] = NAN;
-  if (in[9].data)
-    in[9].data[30 * in[9].type.shape.dim[3]] = INFINITY;
-}
-
 TEST(what_is_masked_counts_nothing) {
   check_core_changed("attention(f32[1, 1, 70, 5], f32[1, 1, 70, 5], f32[1, 1, 70, 6], " NONE4
                      ") scale=0.5 causal=end window=20",
-                     spoil);
+                     core_spoil);
   check_core_changed("attention_grad(f32[1, 1, 70, 5], f32[1, 1, 70, 5], f32[1, 1, 70, 6], " NONE4
                      ", f32[1, 1, 70](3, 5), f32[1, 1, 70, 6], f32[1, 1, 70, 6], none) scale=0.5 "
                      "causal=end window=20",
-                     spoil);
+                     core_spoil);
 }
 
 /* Sizes that may be larger than they are: scratch for the most, guards that choose by what is. */

@@ -32,6 +32,37 @@ TEST(kinds) {
   CHECK_EQ_INT(kind_of(0, 1, &through, 1), FOUR_APART);
 }
 
+/* A load of dtype, cut along the last axis. */
+static four_kind cut_kind(sn_dtype dtype, int64_t base, int n_terms, const term *terms) {
+  static const sn_dim extent[REGION_AXES] = {4, 8, 12};
+  static emitter e;
+  program_value values[2] = {{.home = HOME_ARENA}, {.type = {.dtype = dtype}}};
+  program of = {.values = values, .n_values = 2};
+  e.env.program = &of;
+  instr load = {.op = REGION_LOAD, .at = {1, base, n_terms, 0, terms, NULL}};
+  return emit_four_kind(&e, &load, &(four_axes){0, 3, extent});
+}
+
+TEST(cut_axes) {
+  term rest[] = {along(1, 12), {.axis = 2, .stride = 1, .div = 1, .mod = 4}};
+  CHECK_EQ_INT(cut_kind(SN_F32, 0, 2, rest), FOUR_NEXT);
+  CHECK_EQ_INT(cut_kind(SN_F16, 0, 2, rest), FOUR_APART);
+  CHECK_EQ_INT(cut_kind(SN_F32, 2, 2, rest), FOUR_APART);
+  rest[1].mod = 6;
+  CHECK_EQ_INT(cut_kind(SN_F32, 0, 2, rest), FOUR_APART);
+  term swapped[] = {along(1, 12),
+                    {.axis = 2, .stride = -8, .div = 8},
+                    {.axis = 2, .stride = 1, .div = 1, .mod = 8}};
+  CHECK_EQ_INT(cut_kind(SN_F32, 8, 3, swapped), FOUR_NEXT);
+  swapped[1].div = 2;
+  CHECK_EQ_INT(cut_kind(SN_F32, 8, 3, swapped), FOUR_APART);
+  term fourths[] = {along(0, 3), {.axis = 2, .stride = 1, .div = 4}};
+  CHECK_EQ_INT(cut_kind(SN_F32, 1, 2, fourths), FOUR_SAME);
+  CHECK_EQ_INT(cut_kind(SN_F16, 1, 2, fourths), FOUR_SAME);
+  fourths[1].div = 3;
+  CHECK_EQ_INT(cut_kind(SN_F32, 1, 2, fourths), FOUR_APART);
+}
+
 /* Results [rows, columns], rows of memory first or columns. */
 static int points_of(int64_t rows, int64_t columns, bool columns_last) {
   term t[2] = {along(0, columns_last ? columns : 1), along(1, columns_last ? 1 : rows)};

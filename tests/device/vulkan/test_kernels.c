@@ -66,6 +66,8 @@ static const char *const larger[] = {
     "sample(f32[2, 3000], i32[3]{1, 2, 3}, none) temperature=0.8 top_k=50 top_p=0.9 min_p=0 "
     "repetition_penalty=1 stream=0",
     "matmul(f32[70, 130], f32[130, 90])",
+    "matmul(f32[31, 15], f32[15, 100])",
+    "matmul(f32[65, 33], f32[33, 17])",
     "matmul(f32[3, 600], f32[600, 40])",
     "matmul(f32[9, 5000], f32[5000, 8])",
     "conv(f32[1, 20, 12, 11], f32[36, 20, 3, 3], none) stride=[1, 1] pad_before=[1, 1] "

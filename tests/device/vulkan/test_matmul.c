@@ -17,7 +17,7 @@ static sn_status emit_way(emitter *e, const part *p, void *user) {
 
 static gpu_target target_of(uint32_t seed) {
   gpu_target t = vm_step_target(seed % 3 == 0 ? 4 : 132);
-  t.f16 = t.bf16 = true;
+  t.f16 = t.bf16 = t.places = true;
   for (int i = 0; i < 3; i++)
     t.matrix[i] = 16;
   return t;
@@ -88,12 +88,14 @@ TEST(few_along_points) {
 }
 
 TEST(windows) {
-  for (int i = 0; i <= TILE_SHAPES + MATRIX_SHAPES; i++)
+  for (int i = 0; i <= TILE_SHAPES + MATRIX_SHAPES + DIRECT_SHAPES; i++)
     for (int64_t height = 3; height <= 6; height += 3) {
       few_shape few = {0, 8, 1, 4, 128, false};
       matmul_way way = {.splits = 1, .products = 3, .half = SN_F16, .few = few};
       way.tiles = i < TILE_SHAPES ? &matmul_tiles[i] : NULL;
-      if (i > TILE_SHAPES)
+      if (i > TILE_SHAPES + MATRIX_SHAPES)
+        way.direct = &matmul_directs[i - TILE_SHAPES - MATRIX_SHAPES - 1];
+      else if (i > TILE_SHAPES)
         way.matrix = &matmul_matrices[i - TILE_SHAPES - 1];
       matmul_world *w = matmul_world_convolve(7, height, 5);
       gpu_target t = target_of(1);
@@ -119,6 +121,12 @@ TEST(matrices) {
     matmul_way way = {.matrix = &matmul_matrices[i], .splits = 1, .products = 3, .half = SN_F16};
     check_way(way, 80000 + 5000 * (uint32_t)i, 6);
   }
+  for (int i = 0; i < DIRECT_SHAPES; i++)
+    for (int products = 1; products <= 3; products += 2) {
+      matmul_way way = {.direct = &matmul_directs[i], .splits = products, .half = SN_F16};
+      way.products = products;
+      check_way(way, 300000 + 1000 * (uint32_t)i, 6);
+    }
 }
 
 TEST(other_halves) {

@@ -107,7 +107,7 @@ static double error_of(const world *w, int i, int64_t m) {
 
 static gpu_target with_matrices(int units) {
   gpu_target t = vm_step_target(units);
-  t.f16 = t.bf16 = true;
+  t.f16 = t.bf16 = t.places = true;
   for (int i = 0; i < 3; i++)
     t.matrix[i] = 16;
   return t;
@@ -157,7 +157,17 @@ TEST(sums) {
     way.matrix = &matmul_matrices[i];
     CHECK(error_in(way, 2000) < 1e-6);
   }
-  way.half = SN_BF16;
+  way.matrix = NULL;
+  for (int i = 0; i < DIRECT_SHAPES; i++) {
+    way.direct = &matmul_directs[i];
+    CHECK(error_in(way, 2000) < 1e-6);
+  }
+  way.direct = NULL;
+  for (int i = 0; i < PACKED_SHAPES; i++) {
+    way.packed = &matmul_packed[i];
+    CHECK(error_in(way, 2000) < 1e-6);
+  }
+  way = (matmul_way){.matrix = &matmul_matrices[0], .splits = 1, .half = SN_BF16};
   way.products = 1;
   double error = error_in(way, 200);
   CHECK(error > 1e-4 && error < 8e-3);
@@ -165,6 +175,17 @@ TEST(sums) {
 
 /* --- rows that a run knows --- */
 
+/* Packed operands for any number of rows. */
+static sn_status emit_packed_rows(emitter *e, const part *p, void *user) {
+  const matmul_part *m = &p->u.matmul;
+  matmul_way way = {
+      .packed = &matmul_packed[PACKED_SMALL], .splits = 1, .products = 3, .half = SN_F16};
+  amount rows = {m->n_m, 1, m->extent};
+  (void)user;
+  return emit_matmul_as(e, m, &way, &rows, 1, 100);
+}
+
+/* units 0: packed. */
 static void check_rows(int64_t rows, int units) {
   world w;
   int64_t sizes[64];
@@ -179,9 +200,13 @@ static void check_rows(int64_t rows, int units) {
   REQUIRE(program_sizes(w.p) <= 64);
   REQUIRE(program_bind(w.p, w.ctx, &rows, sizes) == SN_OK);
   vm_step v = {.sizes = sizes, .target = vm_step_target(units)};
+  if (units == 0) {
+    v.emit = emit_packed_rows;
+    v.target = with_matrices(132);
+  }
   if (run_step(&w, &v)) {
     CHECK(error_of(&w, 0, rows) < 1e-6);
-    CHECK_EQ_INT(v.launches, rows > 0); /* one way, whatever the number */
+    CHECK_EQ_INT(v.launches, rows == 0 ? 0 : units ? 1 : 3); /* one way, whatever the number */
     CHECK(v.n_shaders > 1);
   }
   close_world(&w);
@@ -192,6 +217,7 @@ TEST(any_number_of_rows) {
   for (size_t i = 0; i < COUNT_OF(rows); i++) {
     check_rows(rows[i], 132);
     check_rows(rows[i], 4);
+    check_rows(rows[i], 0);
   }
 }
 
@@ -330,9 +356,9 @@ TEST(ways) {
   matmul_way narrow = way_of(4096, 3, 4096, SN_PRECISION_EXACT);
   CHECK(!narrow.tiles && narrow.few.side == 1 && narrow.few.few == 4);
   matmul_way fast = way_of(4096, 4096, 4096, SN_PRECISION_FAST);
-  CHECK(fast.matrix == &matmul_matrices[MATRIX_LARGE] && fast.products == 3 && fast.half == SN_F16);
+  CHECK(fast.packed == &matmul_packed[PACKED_LARGE] && fast.products == 3 && fast.half == SN_F16);
   matmul_way small = way_of(128, 576, 576, SN_PRECISION_FAST);
-  CHECK(small.matrix == &matmul_matrices[MATRIX_OWN_DEEP] && small.splits == 1);
+  CHECK(small.direct == &matmul_directs[DIRECT_SMALL] && small.splits == 1);
   matmul_way half = way_of(4096, 4096, 4096, SN_PRECISION_HALF);
   CHECK(half.matrix && half.products == 1 && half.half == SN_BF16);
 }

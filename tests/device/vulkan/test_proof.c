@@ -32,19 +32,42 @@ TEST(chosen_for_those_who_do_not_ask) {
   vulkan_check();
 }
 
-/* Matrices that compute wrongly are not used, are not tried again, and it is told. */
-TEST(wrong_matrices) {
+/* The GPU as if it had matrices of 16, of which nothing is known. */
+typedef struct pretence {
   sn_ctx *ctx;
   gpu *g;
-  if (!vulkan_ready() || !CHECK(sn_ctx_create(NULL, &ctx) == SN_OK) ||
-      !CHECK(gpu_get(ctx, 0, &g) == SN_OK))
-    return;
-  gpu_target had = g->target, t;
-  uint32_t known = atomic_load(&g->matrices);
-  atomic_store(&g->matrices, 0);
-  g->target.f16 = g->target.bf16 = true;
+  gpu_target had;
+  uint32_t known;
+} pretence;
+
+static bool pretend(pretence *p) {
+  if (!vulkan_ready() || !CHECK(sn_ctx_create(NULL, &p->ctx) == SN_OK) ||
+      !CHECK(gpu_get(p->ctx, 0, &p->g) == SN_OK))
+    return false;
+  p->had = p->g->target;
+  p->known = atomic_exchange(&p->g->matrices, 0);
+  p->g->target.f16 = p->g->target.bf16 = true;
   for (int i = 0; i < 3; i++)
-    g->target.matrix[i] = 16;
+    p->g->target.matrix[i] = 16;
+  return true;
+}
+
+static void pretend_no_more(pretence *p) {
+  p->g->target = p->had;
+  atomic_store(&p->g->matrices, p->known);
+  gpu_fault_plant(NULL, 0, 0);
+  gpu_put(p->g);
+  sn_ctx_destroy(p->ctx);
+  vulkan_check();
+}
+
+/* Matrices that compute wrongly are not used, are not tried again, and it is told. */
+TEST(wrong_matrices) {
+  pretence p;
+  if (!pretend(&p))
+    return;
+  gpu *g = p.g;
+  gpu_target t;
   gpu_matrix_note(g, SN_BF16, MATRIX_RIGHT);
   gpu_fault_plant("matrices", 1, 0);
   for (int again = 0; again < 2; again++) {
@@ -58,12 +81,42 @@ TEST(wrong_matrices) {
   /* Nothing is known of matrices of another shape. */
   g->target.matrix[0] = 8;
   CHECK_EQ_INT(gpu_matrix_proof(g, SN_F16), MATRIX_UNTESTED);
-  g->target = had;
-  atomic_store(&g->matrices, known);
+  pretend_no_more(&p);
+}
+
+/* Places of elements count only where products are right; where they are others, matrices are used all the same. */
+TEST(places_of_elements) {
+  pretence p;
+  if (!pretend(&p))
+    return;
+  gpu *g = p.g;
+  gpu_target t;
+  g->target.bf16 = false;
+  for (int proof = MATRIX_RIGHT; proof <= MATRIX_WRONG; proof++)
+    for (int places = MATRIX_RIGHT; places <= MATRIX_WRONG; places++) {
+      atomic_store(&g->matrices, 0);
+      gpu_matrix_note(g, SN_F16, (matrix_proof)proof);
+      gpu_fault_plant("places", 1, places);
+      for (int again = 0; again < 2; again++) { /* not tried again */
+        t = g->target;
+        vulkan_prove_matrices(vulkan_device(), g, &t);
+        CHECK(t.f16 == (proof == MATRIX_RIGHT));
+        CHECK(t.places == (proof == MATRIX_RIGHT && places == MATRIX_RIGHT));
+      }
+      CHECK_EQ_INT(gpu_places_proof(g), proof == MATRIX_RIGHT ? places : MATRIX_UNTESTED);
+      CHECK_EQ_INT(gpu_matrix_proof(g, SN_F16), proof);
+      CHECK_EQ_INT(gpu_matrix_proof(g, SN_BF16), MATRIX_UNTESTED);
+    }
+  /* matrices of another shape have none */
+  atomic_store(&g->matrices, 0);
   gpu_fault_plant(NULL, 0, 0);
-  gpu_put(g);
-  sn_ctx_destroy(ctx);
-  vulkan_check();
+  g->target.matrix[0] = 8;
+  gpu_matrix_note(g, SN_F16, MATRIX_RIGHT);
+  t = g->target;
+  vulkan_prove_matrices(vulkan_device(), g, &t);
+  CHECK(t.f16 && !t.places);
+  CHECK_EQ_INT(gpu_places_proof(g), MATRIX_WRONG);
+  pretend_no_more(&p);
 }
 
 /* What was found is kept with what was compiled. */
@@ -78,8 +131,10 @@ TEST(proofs_are_kept) {
     REQUIRE(gpu_get(ctx, 0, &g) == SN_OK);
     CHECK_EQ_INT(gpu_matrix_proof(g, SN_F16), again ? MATRIX_WRONG : MATRIX_UNTESTED);
     CHECK_EQ_INT(gpu_matrix_proof(g, SN_BF16), again ? MATRIX_RIGHT : MATRIX_UNTESTED);
+    CHECK_EQ_INT(gpu_places_proof(g), again ? MATRIX_RIGHT : MATRIX_UNTESTED);
     gpu_matrix_note(g, SN_F16, MATRIX_WRONG);
     gpu_matrix_note(g, SN_BF16, MATRIX_RIGHT);
+    gpu_places_note(g, MATRIX_RIGHT);
     CHECK(vulkan_self_test(vulkan_device())); /* compiles something */
     gpu_put(g);
     gpu_close_unused();

@@ -243,41 +243,68 @@ TEST_WALK(matrices) {
 
 /* --- what the device tests them with --- */
 
-static sn_status emit_trial(emitter *e, const part *p, void *user) {
-  e->env.hand = user;
-  return matrix_trial_emit(e, p);
+typedef sn_status emit_trial(emitter *e, const part *p);
+
+typedef struct trial_way {
+  matrix_trial *t;
+  emit_trial *emit;
+} trial_way;
+
+static sn_status emit_trial_by(emitter *e, const part *p, void *user) {
+  const trial_way *way = user;
+  e->env.hand = way->t;
+  return way->emit(e, p);
 }
 
-/* The trial on the interpreter; every kind of mistake is noticed. */
-static void try_trial(int threads, sn_dtype half) {
-  sn_ctx *ctx;
-  matrix_trial t;
+static gpu_target trial_target(int threads, bool places) {
   gpu_target target = vm_step_target(4);
-  REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
   target.subgroup = threads;
+  target.places = places;
   for (int i = 0; i < 3; i++)
     target.matrix[i] = SIDE;
-  if (CHECK(matrix_trial_create(&t, ctx, &target, half))) {
-    void *memory[] = {NULL, t.x, t.y};
-    vm_step v = {.ctx = ctx,
-                 .program = &t.program,
-                 .addresses = memory,
-                 .target = target,
-                 .emit = emit_trial,
-                 .user = &t};
-    if (!vm_step_run(&v, &t.step))
-      FAIL("%s", v.finding);
-    CHECK(matrix_trial_is_right(&t));
-    for (int i = 0; i < t.n_sums; i += 97) {
-      float right = t.y[i], other = t.y[(i + 1) % t.n_sums];
-      const float wrong[] = {2 * right, right + 1, other, 0, -right, NAN};
-      for (size_t k = 0; k < COUNT_OF(wrong); k++) {
-        t.y[i] = wrong[k];
-        CHECK(wrong[k] == right || !matrix_trial_is_right(&t));
-      }
-      t.y[i] = right;
+  return target;
+}
+
+/* The trial on the interpreter. */
+static void run_trial(matrix_trial *t, sn_ctx *ctx, const gpu_target *target, emit_trial *emit,
+                      vm_order order) {
+  void *memory[] = {NULL, t->x, t->y};
+  trial_way way = {t, emit};
+  vm_step v = {.ctx = ctx,
+               .program = &t->program,
+               .addresses = memory,
+               .target = *target,
+               .emit = emit_trial_by,
+               .user = &way,
+               .order = order,
+               .seed = 5};
+  if (!vm_step_run(&v, &t->step))
+    FAIL("%s", v.finding);
+}
+
+/* Every kind of mistake is noticed, in every n-th number. */
+static void check_notices(matrix_trial *t, bool (*is_right)(const matrix_trial *t), int every) {
+  CHECK(is_right(t));
+  for (int i = 0; i < t->n_sums; i += every) {
+    float right = t->y[i], other = t->y[(i + 1) % t->n_sums];
+    const float wrong[] = {2 * right, right + 1, other, 0, -right, NAN};
+    for (size_t k = 0; k < COUNT_OF(wrong); k++) {
+      t->y[i] = wrong[k];
+      CHECK(wrong[k] == right || !is_right(t));
     }
-    CHECK(matrix_trial_is_right(&t));
+    t->y[i] = right;
+  }
+  CHECK(is_right(t));
+}
+
+static void try_products(int threads, sn_dtype half) {
+  sn_ctx *ctx;
+  matrix_trial t;
+  gpu_target target = trial_target(threads, threads == 32);
+  REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
+  if (CHECK(matrix_trial_create(&t, ctx, &target, half))) {
+    run_trial(&t, ctx, &target, matrix_trial_emit, VM_FORWARD);
+    check_notices(&t, matrix_trial_is_right, 97);
   }
   matrix_trial_free(&t, ctx);
   sn_ctx_destroy(ctx);
@@ -285,9 +312,34 @@ static void try_trial(int threads, sn_dtype half) {
 
 TEST(trials) {
   for (int threads = 8; threads <= 64; threads *= 2) {
-    try_trial(threads, SN_F16);
-    try_trial(threads, SN_BF16);
+    try_products(threads, SN_F16);
+    try_products(threads, SN_BF16);
   }
+}
+
+/* Elements at their places, or at others, which is found out; products are right in any case. */
+TEST(trials_of_places) {
+  for (int known = 0; known < 2; known++)
+    for (int order = VM_FORWARD; order <= VM_RANDOM; order++) {
+      sn_ctx *ctx;
+      matrix_trial t;
+      gpu_target target = trial_target(32, known);
+      REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
+      if (CHECK(places_trial_create(&t, ctx, &target))) {
+        run_trial(&t, ctx, &target, places_trial_emit, (vm_order)order);
+        if (known)
+          check_notices(&t, places_trial_is_right, 1);
+        else
+          CHECK(!places_trial_is_right(&t));
+      }
+      matrix_trial_free(&t, ctx);
+      if (CHECK(matrix_trial_create(&t, ctx, &target, SN_F16))) {
+        run_trial(&t, ctx, &target, matrix_trial_emit, (vm_order)order);
+        CHECK(matrix_trial_is_right(&t));
+      }
+      matrix_trial_free(&t, ctx);
+      sn_ctx_destroy(ctx);
+    }
 }
 
 /* Shapes that it cannot test are refused, not believed. */
@@ -300,6 +352,21 @@ TEST(trials_of_odd_shapes) {
   for (size_t i = 0; i < COUNT_OF(sizes); i++) {
     memcpy(target.matrix, sizes[i], sizeof sizes[i]);
     CHECK(!matrix_trial_create(&t, ctx, &target, SN_F16));
+    matrix_trial_free(&t, ctx);
+    CHECK(!places_trial_create(&t, ctx, &target));
+    matrix_trial_free(&t, ctx);
+  }
+  sn_ctx_destroy(ctx);
+}
+
+/* Places are known for subgroups of 32 only. */
+TEST(places_of_other_subgroups) {
+  sn_ctx *ctx;
+  matrix_trial t;
+  REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
+  for (int threads = 8; threads <= 64; threads *= 2) {
+    gpu_target target = trial_target(threads, true);
+    CHECK(places_trial_create(&t, ctx, &target) == (threads == 32));
     matrix_trial_free(&t, ctx);
   }
   sn_ctx_destroy(ctx);

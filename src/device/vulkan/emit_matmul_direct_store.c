@@ -1,0 +1,195 @@
+/* Sums of slices meet in shared memory, then go through the epilogue. See emit_matmul_direct.h.
+ *
+ * Sums are in fours of neighbours in the result: four columns of a row, or four rows of a column. A pass has some of a thread's fours:
+ * every subgroup leaves them, [subgroup][accumulator][four][neighbour][thread], then each slice adds up its share of them. */
+#include "device/vulkan/emit_matmul_direct.h"
+
+/* Fours of a thread's sums, and of a pass: as many as there is room for. */
+static int fours_of(const direct_shape *s) { return 2 * s->fragments[0] * s->fragments[1]; }
+
+static int words_of(const direct_shape *s, const matmul_part *p, const gpu_target *t, int fours) {
+  return direct_subgroups(s) * (p->n_accs * fours * 4 * t->subgroup + 1);
+}
+
+static int fours_of_pass(const direct_shape *s, const matmul_part *p, const gpu_target *t) {
+  int n = fours_of(s);
+  while (n > 1 && 4 * words_of(s, p, t, n) > t->shared_bytes)
+    n /= 2;
+  return n;
+}
+
+int direct_words(const direct_shape *s, const matmul_part *p, const gpu_target *t) {
+  return words_of(s, p, t, fours_of_pass(s, p, t));
+}
+
+/* Columns of a thread's sums. */
+static int columns_of(const direct *d) { return 4 * d->shape->fragments[1]; }
+
+/* The sum of four `four`: along columns, or along rows. */
+static int sum_of_four(const direct *d, int four, int i) {
+  int columns = columns_of(d), each = columns / 4;
+  if (d->m.columns_last)
+    return four / each * columns + four % each * 4 + i;
+  return (four / columns * 4 + i) * columns + four % columns;
+}
+
+/* What a thread's row or column is in the workgroup's tile. */
+static val point_at(direct *d, int side, val number) {
+  kernel *k = d->m.e->k;
+  int each = d->shape->fragments[side] * DIRECT_SIDE, own = side ? 8 : 4;
+  val block = high_part(k, number, own), in = low_part(k, number, own);
+  val lane = times(k, side ? d->t : d->g, own), tile = k_mul(k, d->place[side], k_index(k, each));
+  val at = k_add(k, k_add(k, times(k, block, 32), lane), in);
+  return k_add(k, k_add(k, d->m.begin[side], tile), at);
+}
+
+/* The first point of a four (index). */
+static void four_at(direct *d, val four, val out[2]) {
+  kernel *k = d->m.e->k;
+  int columns = columns_of(d), each = columns / 4;
+  val row, column;
+  if (d->m.columns_last) {
+    row = high_part(k, four, each);
+    column = times(k, low_part(k, four, each), 4);
+  } else {
+    row = times(k, high_part(k, four, columns), 4);
+    column = low_part(k, four, columns);
+  }
+  out[0] = point_at(d, 0, row);
+  out[1] = point_at(d, 1, column);
+}
+
+/* --- a pass --- */
+
+typedef struct pass {
+  int fours; /* of a thread */
+  int plane; /* words of a subgroup */
+  val lane,
+      own; /* this thread's number in the subgroup; the first word of its place's first slice */
+} pass;
+
+static int places_of(const direct *d) { return d->shape->subgroups[0] * d->shape->subgroups[1]; }
+
+static void leave_fours(direct *d, const pass *p, int number) {
+  kernel *k = d->m.e->k;
+  int threads = d->m.e->env.target->subgroup;
+  val at = k_add(k, k_mul(k, d->number, k_index(k, p->plane)), p->lane);
+  for (int a = 0; a < d->m.part->n_accs; a++)
+    for (int q = 0; q < p->fours; q++)
+      for (int i = 0; i < 4; i++) {
+        val x = k_get(k, d->total[a][sum_of_four(d, number * p->fours + q, i)]);
+        int word = ((a * p->fours + q) * 4 + i) * threads;
+        k_word_set(k, d->words, plus(k, at, word), k_bits(k, x, k->s.u32));
+      }
+}
+
+/* Word of a four's neighbour in the first slice. */
+static val word_of(direct *d, const pass *p, int acc, val four, val i) {
+  kernel *k = d->m.e->k;
+  int threads = d->m.e->env.target->subgroup;
+  val number = k_add(k, times(k, k_add(k, four, k_index(k, acc * p->fours)), 4), i);
+  return k_add(k, p->own, k_add(k, k_mul(k, number, k_index(k, threads)), p->lane));
+}
+
+static val plane_at(direct *d, const pass *p, val at, int slice) {
+  return plus(d->m.e->k, at, (int64_t)slice * places_of(d) * p->plane);
+}
+
+/* Where there was an infinity: all of a sum in its first slice, without halves. */
+static void remake(direct *d, const pass *p, val four, val first) {
+  kernel *k = d->m.e->k;
+  k_loop l = k_loop_rolled(k, k_index(k, 0), k_index(k, 4), k_index(k, 1));
+  val at[2];
+  four_at(d, k_add(k, first, four), at);
+  int last = d->m.columns_last;
+  at[last] = k_add(k, at[last], l.i);
+  val row = k_lt(k, at[0], d->m.size[0]), column = k_lt(k, at[1], d->m.size[1]);
+  k_if inside = k_if_begin(k, k_and(k, row, column));
+  for (int a = 0; a < d->m.part->n_accs; a++) {
+    val word = word_of(d, p, a, four, l.i);
+    val sum = matmul_sum_plainly(&d->m, a, d->shape->steps * DIRECT_SIDE, at);
+    for (int i = 0; i < d->shape->slices; i++)
+      k_word_set(k, d->words, plane_at(d, p, word, i), i ? k_u32(k, 0) : k_bits(k, sum, k->s.u32));
+  }
+  k_if_end(k, &inside);
+  k_loop_end(k, &l);
+}
+
+static void read_four(direct *d, const pass *p, val four, val sums[][4]) {
+  kernel *k = d->m.e->k;
+  for (int a = 0; a < d->m.part->n_accs; a++)
+    for (int i = 0; i < 4; i++) {
+      val at = word_of(d, p, a, four, k_index(k, i));
+      for (int s = 0; s < d->shape->slices; s++) {
+        val x = k_bits(k, k_word_get(k, d->words, plane_at(d, p, at, s)), k->s.f32);
+        sums[a][i] = s == 0 ? x : k_add(k, sums[a][i], x);
+      }
+    }
+}
+
+static void use_four(direct *d, const val at[2], val sums[][4]) {
+  kernel *k = d->m.e->k;
+  int last = d->m.columns_last, points = matmul_points(d->m.part);
+  for (int i = 0; i < 4; i += points) {
+    val there[2] = {at[0], at[1]}, one[EMIT_ACCS];
+    there[last] = plus(k, there[last], i);
+    val row = k_lt(k, there[0], d->m.size[0]), column = k_lt(k, there[1], d->m.size[1]);
+    k_if inside = k_if_begin(k, k_and(k, row, column));
+    for (int a = 0; a < d->m.part->n_accs; a++)
+      one[a] = sums[a][i];
+    if (points == 4)
+      matmul_result_four(&d->m, there[0], there[1], sums);
+    else
+      matmul_result(&d->m, there[0], there[1], one);
+    k_if_end(k, &inside);
+  }
+}
+
+/* This slice's share of the fours. */
+static void use_fours(direct *d, const pass *p, val number, val wild) {
+  kernel *k = d->m.e->k;
+  val sums[EMIT_ACCS][4], at[2], first = times(k, number, p->fours);
+  k_loop l = k_loop_rolled(k, d->slice, k_index(k, p->fours), k_index(k, d->shape->slices));
+  k_if odd = k_if_begin(k, wild);
+  remake(d, p, l.i, first);
+  k_if_end(k, &odd);
+  read_four(d, p, l.i, sums);
+  four_at(d, k_add(k, first, l.i), at);
+  use_four(d, at, sums);
+  k_loop_end(k, &l);
+}
+
+/* Whether any subgroup met an infinity. */
+static val any_wild(direct *d, int first) {
+  kernel *k = d->m.e->k;
+  val mine = plus(k, d->number, first), any = k_u32(k, 0);
+  k_if one = k_if_begin(k, k_eq(k, k_add(k, times(k, d->g, 4), d->t), k_index(k, 0)));
+  k_word_set(k, d->words, mine, k_get(k, d->wild));
+  k_if_end(k, &one);
+  k_words_barrier(k);
+  for (int i = 0; i < direct_subgroups(d->shape); i++)
+    any = k_or(k, any, k_word_get(k, d->words, k_index(k, first + i)));
+  return k_ne(k, any, k_u32(k, 0));
+}
+
+void direct_store(direct *d) {
+  kernel *k = d->m.e->k;
+  const gpu_target *t = d->m.e->env.target;
+  pass p = {.fours = fours_of_pass(d->shape, d->m.part, t)};
+  p.plane = d->m.part->n_accs * p.fours * 4 * t->subgroup;
+  p.lane = k_add(k, times(k, d->g, 4), d->t);
+  val place = low_part(k, d->number, places_of(d));
+  p.own = k_mul(k, place, k_index(k, p.plane));
+  int n = fours_of(d->shape) / p.fours;
+  val wild = any_wild(d, direct_subgroups(d->shape) * p.plane);
+  k_loop l = k_loop_rolled(k, k_index(k, 0), k_index(k, n), k_index(k, 1));
+  for (int i = 0; i < n; i++) {
+    k_if mine = k_if_begin(k, k_eq(k, l.i, k_index(k, i)));
+    leave_fours(d, &p, i);
+    k_if_end(k, &mine);
+  }
+  k_words_barrier(k);
+  use_fours(d, &p, l.i, wild);
+  k_words_barrier(k);
+  k_loop_end(k, &l);
+}

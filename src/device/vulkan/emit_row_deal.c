@@ -1,0 +1,124 @@
+/* How rows are dealt out to threads and workgroups. See emit_rows.h. */
+#include "device/vulkan/emit_rows.h"
+
+/* Whether most loads of points are of neighbouring elements for neighbouring rows, not for neighbouring points. */
+static bool by_columns(const loop_part *p) {
+  int rows = 0, points = 0;
+  for (int i = 0; i < p->code.n; i++) {
+    const instr *in = &p->code.code[i];
+    if (in->op != REGION_LOAD || in->row)
+      continue;
+    for (int t = 0; t < in->at.n_terms; t++) {
+      const term *at = &in->at.terms[t];
+      if (at->axis == TERM_REG || at->stride != 1)
+        continue;
+      rows += at->axis == p->n_outer - 1;
+      points += at->axis >= p->n_outer;
+    }
+  }
+  return rows > points;
+}
+
+/* Few columns: 32 of them next to each other are a line of memory, 8 still read all that they fetch. Lanes have four points each,
+ * which are loaded at once. */
+static row_deal deal_few_columns(const emitter *e, int64_t rows, int64_t points) {
+  const gpu_target *target = e->env.target;
+  int columns = 32, most = target->max_threads < 1024 ? target->max_threads : 1024, lanes = 1;
+  while (columns > 8 && rows / columns < target->units)
+    columns /= 2;
+  while (columns > 1 && columns / 2 >= rows)
+    columns /= 2;
+  while (columns * lanes < most && ((int64_t)lanes * 4 < points || columns * lanes < 64))
+    lanes *= 2;
+  return (row_deal){.columns = true, .threads = columns * lanes, .lanes = lanes};
+}
+
+/* Long rows have more threads where the device can have that many at once. */
+static int threads_of(const emitter *e, int64_t rows, int64_t points) {
+  const gpu_target *target = e->env.target;
+  int threads = emit_threads(e), most = threads < 256 ? threads : 1024;
+  most = most < target->max_threads ? most : target->max_threads;
+  while (threads < most && (int64_t)threads * 4 < points &&
+         (points >= 8192 ? rows * 1024 < (int64_t)target->units * 4096
+                         : rows * threads * 2 <= (int64_t)target->units * 1024))
+    threads *= 2;
+  return threads;
+}
+
+/* About four points a lane; more lanes where there are too few rows to keep the device busy. */
+static row_deal deal(const emitter *e, const loop_part *p, int64_t rows, int64_t points) {
+  bool columns = p->n_outer > 0 && by_columns(p);
+  bool few = rows < (int64_t)e->env.target->units * 64;
+  if (columns && few && emit_threads(e) >= 256)
+    return deal_few_columns(e, rows, points);
+  int threads = columns ? emit_threads(e) : threads_of(e, rows, points);
+  int most = columns && rows > 32 ? threads / 32 : threads;
+  if (!few && !columns && points <= EMIT_WINDOW) /* windows: neighbours are other rows' */
+    return (row_deal){.threads = threads, .lanes = 1};
+  int each = few && (columns || points < 128 || !row_has_fours(e, p)) ? 1 : 4;
+  int lanes = 1;
+  while (lanes < most && (int64_t)lanes * each < points)
+    lanes *= 2;
+  return (row_deal){.columns = columns, .threads = threads, .lanes = lanes};
+}
+
+/* --- pieces and slices --- */
+
+/* Whether anything that is loaded is overwritten; `of_row`: once a row. */
+static bool overwrites_loads(const emitter *e, const loop_part *p, bool of_row) {
+  for (int i = 0; i < p->code.n; i++)
+    for (int s = 0; s < p->code.n; s++)
+      if ((p->code.code[i].row || !of_row) && row_overwrites(e, &p->code.code[i], &p->code.code[s]))
+        return true;
+  return false;
+}
+
+/* So many that every unit has a workgroup or more, where there is enough to do for another two launches or more to pay. Later
+ * kernels compute row registers again, so nothing that a row loads may be overwritten in between. */
+static int pieces_of(const emitter *e, const loop_part *p, const row_deal *d, int64_t rows,
+                     int64_t points) {
+  int64_t groups = (rows * d->lanes + d->threads - 1) / d->threads, units = e->env.target->units;
+  int pieces = 1;
+  if (rows < 1 || groups * 2 > units || points < 64 * 1024 / rows || points < 16 * d->lanes ||
+      overwrites_loads(e, p, true))
+    return 1;
+  while (pieces < 256 && groups * pieces < units && points > (int64_t)pieces * d->lanes * 8)
+    pieces *= 4; /* not a shader for every number */
+  return pieces;
+}
+
+/* Whether all that points store is of the last phase, which reduces nothing. */
+static bool ends_with_stores(const loop_part *p) {
+  bool any = false;
+  for (int i = 0; i < p->code.n; i++) {
+    const instr *in = &p->code.code[i];
+    bool last = in->phase == p->n_phases - 1, store = in->op == REGION_STORE && !in->row;
+    if (in->op == REGION_REQUIRE || (store && !last) || (last && in->op == REGION_REDUCE))
+      return false;
+    any = any || store;
+  }
+  return any && p->n_phases > 1;
+}
+
+/* As many as keep the device busy, with a subgroup or more of lanes each. */
+static int slices_of(const emitter *e, const loop_part *p, const row_deal *d, int64_t rows,
+                     int64_t points) {
+  const gpu_target *target = e->env.target;
+  int slices = 1;
+  if (d->columns || d->pieces > 1 || d->lanes < d->threads || rows < 1 || points < 1024 ||
+      !ends_with_stores(p) || overwrites_loads(e, p, false))
+    return 1;
+  while (rows * slices * 2 <= target->units && d->lanes >= slices * 2 * target->subgroup)
+    slices *= 2;
+  return slices;
+}
+
+row_deal row_deal_of(const emitter *e, const loop_part *p) {
+  int64_t rows = min_i64(INT32_MAX, sizes_most(&e->env, p->n_outer, p->extent));
+  int64_t points = sizes_most(&e->env, p->n_axes - p->n_outer, p->extent + p->n_outer);
+  points = min_i64(INT32_MAX, points);
+  row_deal d = deal(e, p, rows, points);
+  d.pieces = pieces_of(e, p, &d, rows, points);
+  d.slices = slices_of(e, p, &d, rows, points);
+  return d;
+}
