@@ -2,6 +2,7 @@
 #include "support/vm_program.h"
 
 #include "ir/dtype.h"
+#include "support/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,4 +165,13 @@ plan_verdict vm_check(const sn_graph *g, const plan_numbers *n, int n_numbers,
   }
   compile_destroy(&c);
   return all;
+}
+
+void vm_check_launches(const sn_graph *g, int launches) {
+  char why[1000];
+  vm_tally tally = {0};
+  if (vm_check(g, &(plan_numbers){0}, 1, NULL, &tally, why, sizeof why) != PLAN_RIGHT)
+    FAIL("%s", why);
+  if (launches && tally.launches != launches * tally.runs)
+    FAIL("%d launches in %d runs, %d a run wanted", tally.launches, tally.runs, launches);
 }

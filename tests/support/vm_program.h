@@ -55,5 +55,7 @@ typedef struct vm_tally {
  * threads each; results must be those of the reference. options and tally may be NULL. */
 plan_verdict vm_check(const sn_graph *g, const plan_numbers *n, int n_numbers,
                       const vm_check_options *options, vm_tally *tally, char *why, size_t size);
+/* The same, as CHECKs of the running test; and every run must have so many launches (0: any number). */
+void vm_check_launches(const sn_graph *g, int launches);
 
 #endif
