@@ -96,14 +96,17 @@ void ISA(lanes_turn)(float *to, const float *from, const lane_move *m) {
       to[i * m->to_by + r] = from[r * m->from_by + i];
 }
 
-/* Windows of stride two. */
+/* Windows of stride two. The elements between are not touched: another thread may be writing them, or they lie past the end. */
 static void read_every_second(float *to, const float *from, int n) {
   int i = 0;
 #if defined(ISA_avx512)
   const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
-  for (; i + VEC < n; i += VEC) /* the last element of a whole pair of vectors is not ours */
-    vec_store(to + i,
-              _mm512_permutex2var_ps(vec_load(from + 2 * i), even, vec_load(from + 2 * i + VEC)));
+  const __mmask16 ours = 0x5555;
+  for (; i + VEC <= n; i += VEC) {
+    __m512 low = _mm512_maskz_loadu_ps(ours, from + 2 * i);
+    __m512 high = _mm512_maskz_loadu_ps(ours, from + 2 * i + VEC);
+    vec_store(to + i, _mm512_permutex2var_ps(low, even, high));
+  }
 #endif
   for (; i < n; i++)
     to[i] = from[2 * i];
