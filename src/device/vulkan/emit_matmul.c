@@ -307,9 +307,16 @@ sn_status emit_matmul_as(emitter *e, const matmul_part *p, const matmul_way *way
   return way->splits > 1 ? matmul_join(e, p, way, scratch, of, least, most) : SN_OK;
 }
 
-static bool all_numbers(int n, const sn_dim *dims) {
+bool dims_are_numbers(int n, const sn_dim *dims) {
   for (int i = 0; i < n; i++)
     if (!dim_is_number(dims[i]))
+      return false;
+  return true;
+}
+
+bool dims_are_positive(int n, const sn_dim *dims) {
+  for (int i = 0; i < n; i++)
+    if (!dim_is_number(dims[i]) || dims[i] < 1)
       return false;
   return true;
 }
@@ -395,7 +402,7 @@ sn_status emit_matmul(emitter *e, const part *p) {
   matmul_batch_to_rows(&m);
   if (goes_by_window(e, &m))
     return emit_window(e, &m);
-  if (!all_numbers(m.n_m, m.extent + m.n_batch))
+  if (!dims_are_numbers(m.n_m, m.extent + m.n_batch))
     return emit_ranges(e, &m);
   matmul_way way = matmul_choose(e, &m);
   return emit_matmul_as(e, &m, &way, NULL, 0, 0);

@@ -35,15 +35,6 @@ bool direct_keeps(const emitter *e, const matmul_part *p) {
 
 /* --- one stage --- */
 
-/* 2^(biased - 127) */
-static val power(kernel *k, val biased) { return k_bits(k, k_shl(k, biased, 23), k->s.f32); }
-
-void direct_undo(kernel *k, val a, val b, val out[2]) {
-  val sum = k_add(k, a, b), half = k_shr(k, sum, 1), target = k_i32(k, 12);
-  out[0] = power(k, k_sub(k, half, target));
-  out[1] = power(k, k_sub(k, k_sub(k, sum, half), target));
-}
-
 /* The thread's row and column of element e of the sums of fragments i and j. Columns: 4 (e & 1) and what the fragment has. */
 static int sum_number(const direct *d, int i, int j, int e) {
   int row = i * 2 + e / 4, block = j / 2, in = 2 * (j % 2) + (e >> 1 & 1);
@@ -66,7 +57,7 @@ static void add_sums(direct *d, int acc, const direct_side *a, const direct_side
   for (int r = 0; r < n[0] / 2; r++)
     for (int c = 0; c < n[1] / 2; c++) {
       val undo[2];
-      direct_undo(d->m.e->k, a->exponent[r], b->exponent[c], undo);
+      scale_undo_both(d->m.e->k, a->exponent[r], b->exponent[c], undo);
       for (int f = 0; f < 4; f++) {
         int i = 2 * r + f / 2, j = 2 * c + f % 2;
         direct_add(d, acc, i, j, sums[i * n[1] + j], undo);

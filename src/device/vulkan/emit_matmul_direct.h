@@ -14,6 +14,7 @@
 #define SINEW_DEVICE_VULKAN_EMIT_MATMUL_DIRECT_H
 
 #include "device/vulkan/emit_matmul.h"
+#include "device/vulkan/emit_matmul_scale.h"
 #include "device/vulkan/kernel_matrix.h"
 
 enum {
@@ -68,8 +69,6 @@ static inline int direct_points(const direct_shape *s, int side) {
 
 /* Everything before the first product; the kernel is open. */
 void direct_begin(direct *d);
-/* Two factors that undo scales of such (biased) exponents. */
-void direct_undo(kernel *k, val a, val b, val out[2]);
 /* Sums of fragments i and j, times both factors, to the totals. */
 void direct_add(direct *d, int acc, int i, int j, val sums, const val undo[2]);
 

@@ -57,9 +57,9 @@ static void packed_use(direct *d, direct_side *s, int set) {
   kernel *k = d->m.e->k;
   bool rest = d->products == 3;
   for (int i = 0; i < tiles_of(s); i++) {
-    val e = k_get(k, s->seen[set][i]), is_wild = k_eq(k, e, k_i32(k, PACKED_INFINITE));
+    val e = k_get(k, s->seen[set][i]), is_wild = k_eq(k, e, k_i32(k, SCALE_INFINITE));
     k_set(k, d->wild, k_select(k, is_wild, k_u32(k, 1), k_get(k, d->wild)));
-    s->exponent[i] = k_min(k, e, k_i32(k, PACKED_INFINITE - 1));
+    s->exponent[i] = k_min(k, e, k_i32(k, SCALE_INFINITE - 1));
   }
   for (int turn = 0; turn < d->shape->steps; turn++)
     for (int f = 0; 2 * f < s->points; f++)
@@ -206,19 +206,16 @@ static void settle_step(direct *d, const direct_side *s, int set, int turn, val 
     }
 }
 
-enum { TARGET = 12, LEAST = 16, BIAS = 127, INFINITE = 255, MANTISSA = 23 };
-
-/* The power of two for a stage; see emit_matmul_scale.c. */
+/* The power of two for a stage. */
 static val choose_scale(direct *d, direct_side *s, val most) {
   kernel *k = d->m.e->k;
-  val all = k_subgroup_max(k, k_bits(k, most, k->s.u32));
-  val e = k_bits(k, k_shr(k, all, MANTISSA), k->s.i32), is_wild = k_eq(k, e, k_i32(k, INFINITE));
+  val e = scale_exponent(k, k_subgroup_max(k, k_bits(k, most, k->s.u32)));
+  val is_wild = k_eq(k, e, k_i32(k, SCALE_INFINITE));
   k_set(k, d->wild, k_select(k, is_wild, k_u32(k, 1), k_get(k, d->wild)));
-  s->exponent[0] = k_min(k, k_max(k, e, k_i32(k, LEAST)), k_i32(k, INFINITE - 1));
-  for (int i = 1; i < DIRECT_TILES; i++)
-    s->exponent[i] = s->exponent[0];
-  val biased = k_sub(k, k_i32(k, 2 * BIAS + TARGET), s->exponent[0]);
-  return k_bits(k, k_shl(k, biased, MANTISSA), k->s.f32);
+  e = k_min(k, k_max(k, e, k_i32(k, SCALE_LEAST)), k_i32(k, SCALE_INFINITE - 1));
+  for (int i = 0; i < DIRECT_TILES; i++)
+    s->exponent[i] = e;
+  return scale_of(k, e);
 }
 
 static void make_matrices(direct *d, direct_side *s, int turn, val scale, val x[][4]) {

@@ -64,13 +64,6 @@ static void lay_lines(const matmul_part *p, const matmul_product *x, image_axis 
   a->grid = max_i64(a->size, hi + 1) + a->before;
 }
 
-static bool numbers(int n, const sn_dim *dims) {
-  for (int i = 0; i < n; i++)
-    if (!dim_is_number(dims[i]) || dims[i] < 1)
-      return false;
-  return true;
-}
-
 /* The axis of channels: the only one of k that no window moves along. -1: there is none such. */
 static int channel_axis(const matmul_part *p, const matmul_product *x, const packed_image *w) {
   int first_k = p->n_m + p->n_n, found = -1;
@@ -125,7 +118,8 @@ typedef struct found {
 static bool find(const emitter *e, const matmul_part *p, packed_image *w, found *f) {
   const matmul_product *x = &p->accs[0].products[0];
   if (p->n_batch != 0 || p->n_accs != 1 || p->accs[0].n_products != 1 || p->n_m > 3 || x->n_k < 2 ||
-      x->n_k > 3 || !numbers(p->n_m + p->n_n, p->extent) || !numbers(x->n_k, x->k))
+      x->n_k > 3 || !dims_are_positive(p->n_m + p->n_n, p->extent) ||
+      !dims_are_positive(x->n_k, x->k))
     return false;
   int columns = p->n_m, first_k = columns + p->n_n;
   *w = (packed_image){0};

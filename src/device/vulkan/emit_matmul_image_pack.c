@@ -43,9 +43,7 @@ static val find_exponent(emitter *e, const packed_image *of) {
   k_loop l = k_loop_begin(k, k->local, k_size_of(k, &of->maxima), k_index(k, THREADS));
   k_set(k, most, k_max(k, k_get(k, most), k_load(k, k->s.u32, address, l.i)));
   k_loop_end(k, &l);
-  val all = packed_workgroup_max(e, k_get(k, most));
-  val exponent = k_bits(k, k_shr(k, all, PACKED_MANTISSA), k->s.i32);
-  return k_max(k, exponent, k_i32(k, PACKED_LEAST));
+  return packed_exponent(e, k_get(k, most));
 }
 
 /* Where along an axis a line is; whether there is such a pixel. */
@@ -95,7 +93,7 @@ static void lines_body(emitter *e, const packed_image *of) {
   val x[EACH][4], last = plus(k, size, -1);
   for (int i = 0; i < EACH; i++)
     load_line(e, of, k_min(k, plus(k, first, i * THREADS / 4), last), channels, x[i]);
-  val exponent = find_exponent(e, of), scale = packed_factor(k, exponent);
+  val exponent = find_exponent(e, of), scale = scale_of(k, exponent);
   val begin = k_mul(k, block, size);
   for (int i = 0; i < EACH; i++) {
     val line = plus(k, first, i * THREADS / 4);

@@ -23,6 +23,7 @@
 #define SINEW_DEVICE_VULKAN_EMIT_MATMUL_MATRIX_H
 
 #include "device/vulkan/emit_matmul.h"
+#include "device/vulkan/emit_matmul_scale.h"
 #include "device/vulkan/kernel_matrix.h"
 
 enum {

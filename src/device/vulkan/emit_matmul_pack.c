@@ -71,19 +71,12 @@ void packed_bytes(const emitter *e, const matmul_part *p, const packed_operand *
 
 /* --- memory --- */
 
-static bool numbers(int n, const sn_dim *dims) {
-  for (int i = 0; i < n; i++)
-    if (!dim_is_number(dims[i]))
-      return false;
-  return true;
-}
-
 bool packed_may_keep(const emitter *e, const matmul_part *p, const packed_operand *of) {
   const operand *o = &of->o;
   amount tiles = packed_tiles(p, o->side);
   if (!o->plain || o->n_checks > 0 || of->batched || !kept_may_read(&e->env, o->at->value) ||
-      !dim_is_number(o->at->base) || !numbers(tiles.n, tiles.dims) ||
-      !numbers(o->product->n_k, o->product->k))
+      !dim_is_number(o->at->base) || !dims_are_numbers(tiles.n, tiles.dims) ||
+      !dims_are_numbers(o->product->n_k, o->product->k))
     return false;
   for (int i = 0; i < o->at->n_terms; i++) {
     const term *t = &o->at->terms[i];
@@ -230,19 +223,19 @@ val packed_workgroup_max(emitter *e, val most) {
   return most;
 }
 
-/* The largest magnitude of the block, as bits: an infinity or NaN is above all numbers. */
-static val largest(pack *b) {
+val packed_exponent(emitter *e, val most) {
+  kernel *k = e->k;
+  val exponent = scale_exponent(k, packed_workgroup_max(e, most));
+  return k_max(k, exponent, k_i32(k, SCALE_LEAST));
+}
+
+/* Of the largest magnitude of the block; as bits, an infinity or NaN is above all numbers. */
+static val exponent_of(pack *b) {
   kernel *k = b->m.e->k;
   val most = k_u32(k, 0), mask = k_u32(k, 0x7fffffff);
   for (int i = 0; i < EACH * EACH; i++)
     most = k_max(k, most, k_and(k, k_bits(k, b->x[i / EACH][i % EACH], k->s.u32), mask));
-  return packed_workgroup_max(b->m.e, most);
-}
-
-val packed_factor(kernel *k, val exponent) {
-  val most = k_i32(k, 2 * PACKED_BIAS + PACKED_TARGET), end = k_i32(k, PACKED_INFINITE - 1);
-  val biased = k_sub(k, most, k_min(k, exponent, end));
-  return k_bits(k, k_shl(k, biased, PACKED_MANTISSA), k->s.f32);
+  return packed_exponent(b->m.e, most);
 }
 
 static void store(pack *b, val scale, val address, val block) {
@@ -287,13 +280,12 @@ static void emit_body(pack *b, const packed_operand *of) {
     load_plain(b);
   else
     load_computed(b);
-  val exponent = k_bits(k, k_shr(k, largest(b), PACKED_MANTISSA), k->s.i32);
-  exponent = k_max(k, exponent, k_i32(k, PACKED_LEAST));
+  val exponent = exponent_of(b);
   val tile = high_part(k, b->m.begin[side], PACKED_POINTS);
   val block = k_add(k, k_mul(k, b->m.batch, k_amount(k, &tiles[side])), tile);
   val in_k = high_part(k, b->m.begin[!side], PACKED_DEPTH);
   block = k_add(k, k_mul(k, block, k_amount(k, &tiles[!side])), in_k);
-  store(b, packed_factor(k, exponent), packed_blocks(k, &of->at), block);
+  store(b, scale_of(k, exponent), packed_blocks(k, &of->at), block);
   k_if one = k_if_begin(k, k_eq(k, k->local, k_index(k, 0)));
   k_store(k, packed_exponents(k, &of->at), block, exponent);
   k_if_end(k, &one);

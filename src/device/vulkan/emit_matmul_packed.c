@@ -76,9 +76,9 @@ static bool is_image(const packed *t, const side_blocks *s) {
 
 static val read_exponent(packed *t, val address, val number) {
   kernel *k = t->d.m.e->k;
-  val e = k_load(k, k->s.i32, address, number), odd = k_eq(k, e, k_i32(k, PACKED_INFINITE));
+  val e = k_load(k, k->s.i32, address, number), odd = k_eq(k, e, k_i32(k, SCALE_INFINITE));
   k_set(k, t->d.wild, k_select(k, odd, k_u32(k, 1), k_get(k, t->d.wild)));
-  return k_min(k, e, k_i32(k, PACKED_INFINITE - 1));
+  return k_min(k, e, k_i32(k, SCALE_INFINITE - 1));
 }
 
 /* Points that do not exist are the last one. */
@@ -196,7 +196,7 @@ static void flush(packed *t, int acc, const val *sums) {
   for (int r = 0; r < a->blocks; r++)
     for (int c = 0; c < b->blocks; c++) {
       val undo[2];
-      direct_undo(t->d.m.e->k, a->exponent[r], b->exponent[c], undo);
+      scale_undo_both(t->d.m.e->k, a->exponent[r], b->exponent[c], undo);
       for (int f = 0; f < 4; f++) {
         int i = 2 * r + f / 2, j = 2 * c + f % 2;
         direct_add(&t->d, t->first + acc, i, j, sums[i * n[1] + j], undo);

@@ -23,15 +23,6 @@ enum {
   PACKED_OWN = 4 /* points of a block that a thread has */
 };
 
-/* Scales: see emit_matmul_scale.c. */
-enum {
-  PACKED_TARGET = 12,
-  PACKED_LEAST = 16,
-  PACKED_BIAS = 127,
-  PACKED_INFINITE = 255,
-  PACKED_MANTISSA = 23
-};
-
 /* Where blocks and exponents begin, in kept memory or in the step's scratch memory. */
 typedef struct packed_place {
   bool kept;
@@ -60,9 +51,9 @@ bool packed_may_keep(const emitter *e, const matmul_part *p, const packed_operan
 /* Takes memory, and emits the launch that packs an operand, if nobody has: into kept memory where that may be. */
 sn_status emit_pack(emitter *e, const matmul_part *p, packed_operand *of, const amount *when,
                     int64_t least, int64_t most) SN_MUST_USE;
-/* For who packs: the largest number of a workgroup's threads (u32), with a barrier; by what numbers are multiplied (f32). */
+/* For who packs: the largest number (u32) of a workgroup's threads, with a barrier; the same as an exponent (i32), LEAST or more. */
 val packed_workgroup_max(emitter *e, val most);
-val packed_factor(kernel *k, val exponent);
+val packed_exponent(emitter *e, val most);
 /* Addresses (u64). */
 val packed_blocks(kernel *k, const packed_place *at);
 val packed_exponents(kernel *k, const packed_place *at);

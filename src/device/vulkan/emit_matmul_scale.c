@@ -1,15 +1,30 @@
 /* Scales of panels. See emit_matmul_matrix.h. */
 #include "device/vulkan/emit_matmul_matrix.h"
 
-/* Elements are multiplied by 2^(127 + TARGET - exponent): the first panel's largest is then below 2^(TARGET + 1), and panels
- * may grow by 2^ROOM, near the largest f16, before a scale must change. Exponents are biased. Those below LEAST count as that,
- * so that the power is a number. */
-enum { TARGET = 12, ROOM = 2, LEAST = 16, BIAS = 127, INFINITE = 255, MANTISSA = 23 };
+/* Panels may grow by 2^ROOM, near the largest f16, before a scale must change. */
+enum { ROOM = 2, BIAS = 127, MANTISSA = 23 };
+
+val scale_exponent(kernel *k, val bits) { return k_bits(k, k_shr(k, bits, MANTISSA), k->s.i32); }
+
+val scale_power(kernel *k, val biased) { return k_bits(k, k_shl(k, biased, MANTISSA), k->s.f32); }
+
+val scale_of(kernel *k, val exponent) {
+  val most = k_i32(k, 2 * BIAS + SCALE_TARGET), end = k_i32(k, SCALE_INFINITE - 1);
+  return scale_power(k, k_sub(k, most, k_min(k, exponent, end)));
+}
+
+void scale_undo_both(kernel *k, val a, val b, val out[2]) {
+  val sum = k_add(k, a, b), half = k_shr(k, sum, 1), target = k_i32(k, SCALE_TARGET);
+  out[0] = scale_power(k, k_sub(k, half, target));
+  out[1] = scale_power(k, k_sub(k, k_sub(k, sum, half), target));
+}
+
+/* --- panels --- */
 
 void scale_open(matmul *m, half_panel *p, int most) {
   kernel *k = m->e->k;
   p->most = most;
-  p->exponent = k_var(k, k_i32(k, LEAST));
+  p->exponent = k_var(k, k_i32(k, SCALE_LEAST));
   p->largest = p->o.plain ? 0 : k_var(k, k_f32(k, 0));
 }
 
@@ -37,22 +52,14 @@ val scale_largest(matmul *m, const half_panel *p) {
     most = i == 0 ? one : k_max(k, most, one);
   }
   most = k_subgroup_max(k, most);
-  return k_bits(k, k_shr(k, most, MANTISSA), k->s.i32);
+  return scale_exponent(k, most);
 }
 
-/* 2^(biased - BIAS) */
-static val power(kernel *k, val biased) { return k_bits(k, k_shl(k, biased, MANTISSA), k->s.f32); }
-
-val scale_factor(kernel *k, const half_panel *p) {
-  val most = k_i32(k, 2 * BIAS + TARGET);
-  return power(k, k_sub(k, most, k_get(k, p->exponent)));
-}
+val scale_factor(kernel *k, const half_panel *p) { return scale_of(k, k_get(k, p->exponent)); }
 
 void scale_undo(kernel *k, const half_panel *a, const half_panel *b, val out[2]) {
-  val sum = k_add(k, k_get(k, a->exponent), k_get(k, b->exponent)), half = k_shr(k, sum, 1);
-  val target = k_i32(k, TARGET);
-  out[0] = power(k, k_sub(k, half, target));
-  out[1] = power(k, k_sub(k, k_sub(k, sum, half), target));
+  val first = k_get(k, a->exponent);
+  scale_undo_both(k, first, k_get(k, b->exponent), out);
 }
 
 val scale_exceeds(kernel *k, const half_panel *p, val exponent) {
@@ -60,7 +67,7 @@ val scale_exceeds(kernel *k, const half_panel *p, val exponent) {
 }
 
 val scale_set(kernel *k, const half_panel *p, val exponent) {
-  val old = k_get(k, p->exponent), most = k_i32(k, INFINITE - 1);
+  val old = k_get(k, p->exponent), most = k_i32(k, SCALE_INFINITE - 1);
   val now = k_max(k, old, k_min(k, exponent, most));
   k_set(k, p->exponent, now);
   return k_sub(k, now, old);
@@ -69,6 +76,6 @@ val scale_set(kernel *k, const half_panel *p, val exponent) {
 void scale_change(kernel *k, val change, val out[2]) {
   val half = k_shr(k, change, 1), bias = k_i32(k, BIAS), least = k_i32(k, 1);
   val rest = k_sub(k, change, half);
-  out[0] = power(k, k_max(k, k_sub(k, bias, half), least));
-  out[1] = power(k, k_max(k, k_sub(k, bias, rest), least));
+  out[0] = scale_power(k, k_max(k, k_sub(k, bias, half), least));
+  out[1] = scale_power(k, k_max(k, k_sub(k, bias, rest), least));
 }

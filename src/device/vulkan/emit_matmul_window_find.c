@@ -97,16 +97,6 @@ int64_t window_shift(const conv_window *w, int number) {
   return place_at(w, number / w->axis[1].places, number % w->axis[1].places) - w->lowest;
 }
 
-static bool all_numbers(const matmul_part *p, const matmul_product *x) {
-  for (int i = 0; i < p->n_m + p->n_n; i++)
-    if (!dim_is_number(p->extent[i]) || p->extent[i] < 1)
-      return false;
-  for (int i = 0; i < x->n_k; i++)
-    if (!dim_is_number(x->k[i]) || x->k[i] < 1)
-      return false;
-  return true;
-}
-
 /* The loads of both operands, of f32. */
 static bool read_operands(const emitter *e, const matmul_part *p, conv_window *w) {
   const matmul_product *x = &p->accs[0].products[0];
@@ -146,7 +136,8 @@ bool window_find(const emitter *e, const matmul_part *p, conv_window *w) {
     return false;
   const matmul_product *x = &p->accs[0].products[0];
   unsigned taken = 0;
-  if (x->n_k < 2 || x->n_k > 3 || !all_numbers(p, x) || !read_operands(e, p, w))
+  if (x->n_k < 2 || x->n_k > 3 || !dims_are_positive(p->n_m + p->n_n, p->extent) ||
+      !dims_are_positive(x->n_k, x->k) || !read_operands(e, p, w))
     return false;
   for (int i = 0; i < 2; i++)
     if (!read_axis(p, x, w, p->n_m - 2 + i, &w->axis[i], &taken))
