@@ -140,9 +140,9 @@ const matrix_shape matmul_matrices[MATRIX_SHAPES] = {
 };
 
 const direct_shape matmul_directs[DIRECT_SHAPES] = {
-    [DIRECT_SMALL] = {{2, 2}, {1, 1}, 8, 1, 2, true},
-    [DIRECT_EVEN] = {{2, 2}, {1, 1}, 4, 1, 1, true},
-    [DIRECT_TALL] = {{4, 2}, {1, 1}, 4, 1, 1, false},
+    [DIRECT_SMALL] = {{2, 2}, {1, 1}, 8, 2, true},
+    [DIRECT_EVEN] = {{2, 2}, {1, 1}, 4, 1, true},
+    [DIRECT_TALL] = {{4, 2}, {1, 1}, 4, 1, false},
 };
 
 static void consider_matrices(const emitter *e, const matmul_part *p, const extents *x,
@@ -178,7 +178,7 @@ static void consider_direct(const emitter *e, const matmul_part *p, const extent
     matmul_way way = {.direct = s, .products = three ? 3 : 1, .half = SN_F16};
     tile_cost c = {.rows = 16 * s->fragments[0] * s->subgroups[0],
                    .columns = 16 * s->fragments[1] * s->subgroups[1],
-                   .depth = 16 * s->steps * s->slices,
+                   .depth = 16 * s->slices,
                    .alone = alone[kept][i] * both,
                    .shared = shared[kept][i] * both,
                    .once = 3};

@@ -51,7 +51,7 @@ typedef struct matrix_shape {
 
 /* Tiles of fragments (2 or 4 a side) by subgroups, each with operands in its own registers: see emit_matmul_direct.h. */
 typedef struct direct_shape {
-  int fragments[2], subgroups[2], slices, steps, ahead;
+  int fragments[2], subgroups[2], slices, ahead;
   bool together; /* two accumulators at once */
 } direct_shape;
 

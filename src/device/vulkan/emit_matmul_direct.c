@@ -72,12 +72,10 @@ static void multiply(direct *d, int acc, const direct_side *a, const direct_side
   val sums[DIRECT_FRAGMENTS * DIRECT_FRAGMENTS], zero = k_matrix_of(k, d->type[2], 0);
   for (int i = 0; i < n[0] * n[1]; i++)
     sums[i] = zero;
-  for (int turn = 0; turn < d->shape->steps; turn++)
-    for (int product = d->products - 1; product >= 0; product--)
-      for (int i = 0; i < n[0] * n[1]; i++)
-        sums[i] =
-            k_matrix_multiply_add(k, d->type[MATRIX_SUM], a->half[turn][i / n[1]][product == 1],
-                                  b->half[turn][i % n[1]][product == 2], sums[i]);
+  for (int product = d->products - 1; product >= 0; product--)
+    for (int i = 0; i < n[0] * n[1]; i++)
+      sums[i] = k_matrix_multiply_add(k, d->type[MATRIX_SUM], a->half[i / n[1]][product == 1],
+                                      b->half[i % n[1]][product == 2], sums[i]);
   add_sums(d, acc, a, b, sums);
 }
 
@@ -119,7 +117,7 @@ static void sum_product(direct *d, int number) {
   const direct_shape *s = d->shape;
   const matmul_acc *accs = d->m.part->accs + d->first;
   const matmul_product *product = &accs[0].products[number];
-  int depth = s->steps * DIRECT_SIDE, pace = depth * s->slices;
+  int depth = DIRECT_SIDE, pace = depth * s->slices;
   val from, to, size = k_sizes(k, product->n_k, product->k);
   d->n_sides = 0;
   for (int a = 0; a < d->n; a++)
@@ -207,6 +205,7 @@ sn_status emit_direct(emitter *e, const matmul_part *p, const matmul_way *way, i
   d->m = (matmul){.e = e, .part = p, .way = way, .scratch = scratch};
   d->shape = way->direct;
   d->products = way->products;
+  d->depth = DIRECT_SIDE;
   d->packed = &kept;
   direct_begin(d);
   sum_all(d);

@@ -7,7 +7,7 @@
  * whether those lie along k or along the points, and its sums are 4 rows by 8 columns. Subgroups of a workgroup have other tiles, or
  * other slices of k.
  *
- * A stage is `steps` times 16 elements of k. Loads of `ahead` stages are on their way; a stage's sums have scales of their own and are
+ * A stage is 16 elements of k. Loads of `ahead` stages are on their way; a stage's sums have scales of their own and are
  * added to f32 totals, so that there are no scales to keep.
  */
 #ifndef SINEW_DEVICE_VULKAN_EMIT_MATMUL_DIRECT_H
@@ -22,8 +22,7 @@ enum {
   DIRECT_FRAGMENTS = 4,
   DIRECT_TILES = DIRECT_FRAGMENTS / 2,  /* of 32 points */
   DIRECT_POINTS = 2 * DIRECT_FRAGMENTS, /* of a thread */
-  DIRECT_STEPS = 2,
-  DIRECT_AHEAD = 4,
+  DIRECT_AHEAD = 2,
   DIRECT_SUMS = DIRECT_POINTS * 8 /* of a thread, by accumulator */
 };
 
@@ -31,22 +30,22 @@ enum {
 typedef struct direct_side {
   operand o;
   operand_rows at;
-  int points;                           /* of this thread */
-  val first;                            /* the first of them */
-  const struct packed_operand *packed;  /* NULL: as it is */
-  val blocks[DIRECT_TILES];             /* where its tiles' blocks begin: numbers */
-  val seen[DIRECT_AHEAD][DIRECT_TILES]; /* variables: their exponents (i32) */
-  val kept[DIRECT_AHEAD][DIRECT_STEPS][DIRECT_POINTS]
-          [4];                           /* variables, by set, turn, point, k (or word) */
-  val there[DIRECT_AHEAD][DIRECT_STEPS]; /* variables, u32: which exist, where checks can fail */
-  val exponent[DIRECT_TILES];            /* of the stage that is used, by 32 points: biased (i32) */
-  val half[DIRECT_STEPS][DIRECT_FRAGMENTS][2]; /* matrices of it: halves, rests */
+  int points;                               /* of this thread */
+  val first;                                /* the first of them */
+  const struct packed_operand *packed;      /* NULL: as it is */
+  val blocks[DIRECT_TILES];                 /* where its tiles' blocks begin: numbers */
+  val seen[DIRECT_AHEAD][DIRECT_TILES];     /* variables: their exponents (i32) */
+  val kept[DIRECT_AHEAD][DIRECT_POINTS][4]; /* variables, by set, point, k (or word) */
+  val there[DIRECT_AHEAD];                  /* variables, u32: which exist, where checks can fail */
+  val exponent[DIRECT_TILES];    /* of the stage that is used, by 32 points: biased (i32) */
+  val half[DIRECT_FRAGMENTS][2]; /* matrices of it: halves, rests */
 } direct_side;
 
 typedef struct direct {
   matmul m;
   const direct_shape *shape;
   int products;
+  int depth; /* multiples of k at which pieces of it begin */
   spirv_id type[3];
   val g, t;                          /* of this thread */
   val number, place[2], slice;       /* of its subgroup */

@@ -28,9 +28,8 @@ static void packed_open(direct *d, direct_side *s) {
   for (int set = 0; set < d->shape->ahead; set++) {
     for (int i = 0; i < tiles_of(s); i++)
       s->seen[set][i] = k_var(k, k_i32(k, 0));
-    for (int turn = 0; turn < d->shape->steps; turn++)
-      for (int i = 0; i < s->points * 4; i++)
-        s->kept[set][turn][i / 4][i % 4] = k_var(k, k_u32(k, 0));
+    for (int i = 0; i < s->points * 4; i++)
+      s->kept[set][i / 4][i % 4] = k_var(k, k_u32(k, 0));
   }
 }
 
@@ -44,12 +43,11 @@ static void packed_load(direct *d, direct_side *s, int set, val at_k) {
     val block = k_add(k, s->blocks[i], high_part(k, at_k, PACKED_DEPTH));
     k_set(k, s->seen[set][i], k_load(k, k->s.i32, exponents, block));
     val at = k_add(k, times(k, s->blocks[i], PACKED_BLOCK), in_k);
-    for (int turn = 0; turn < d->shape->steps; turn++)
-      for (int c = 0; c < EACH; c++) {
-        val x = k_load(k, four, blocks, plus(k, at, turn * PACKED_POINTS * 4 + c * 32));
-        for (int w = 0; w < 4; w++)
-          k_set(k, s->kept[set][turn][i * EACH + c][w], k_part(k, x, w));
-      }
+    for (int c = 0; c < EACH; c++) {
+      val x = k_load(k, four, blocks, plus(k, at, c * 32));
+      for (int w = 0; w < 4; w++)
+        k_set(k, s->kept[set][i * EACH + c][w], k_part(k, x, w));
+    }
   }
 }
 
@@ -61,14 +59,13 @@ static void packed_use(direct *d, direct_side *s, int set) {
     k_set(k, d->wild, k_select(k, is_wild, k_u32(k, 1), k_get(k, d->wild)));
     s->exponent[i] = k_min(k, e, k_i32(k, SCALE_INFINITE - 1));
   }
-  for (int turn = 0; turn < d->shape->steps; turn++)
-    for (int f = 0; 2 * f < s->points; f++)
-      for (int h = 0; h <= rest; h++) {
-        val words[4];
-        for (int w = 0; w < 4; w++)
-          words[w] = k_get(k, s->kept[set][turn][2 * f + w / 2][2 * h + w % 2]);
-        s->half[turn][f][h] = k_matrix_make(k, d->type[s->o.side ? MATRIX_B : MATRIX_A], words);
-      }
+  for (int f = 0; 2 * f < s->points; f++)
+    for (int h = 0; h <= rest; h++) {
+      val words[4];
+      for (int w = 0; w < 4; w++)
+        words[w] = k_get(k, s->kept[set][2 * f + w / 2][2 * h + w % 2]);
+      s->half[f][h] = k_matrix_make(k, d->type[s->o.side ? MATRIX_B : MATRIX_A], words);
+    }
 }
 
 /* --- operands as they are --- */
@@ -89,33 +86,31 @@ void direct_side_open(direct *d, direct_side *s) {
   for (int i = 0; i < s->points && o->plain; i += by)
     operand_row(&d->m, o, &s->at, i / by, point_at(d, s, i));
   val zero = k_f32(k, 0);
-  for (int set = 0; set < shape->ahead; set++)
-    for (int turn = 0; turn < shape->steps; turn++) {
-      if (o->n_checks > 0)
-        s->there[set][turn] = k_var(k, k_u32(k, 0));
-      for (int i = 0; i < s->points * 4; i++)
-        s->kept[set][turn][i / 4][i % 4] = k_var(k, zero);
-    }
+  for (int set = 0; set < shape->ahead; set++) {
+    if (o->n_checks > 0)
+      s->there[set] = k_var(k, k_u32(k, 0));
+    for (int i = 0; i < s->points * 4; i++)
+      s->kept[set][i / 4][i % 4] = k_var(k, zero);
+  }
 }
 
 /* The first k of this thread's four. */
-static val first_k(direct *d, int turn, val at_k) {
+static val first_k(direct *d, val at_k) {
   kernel *k = d->m.e->k;
-  return plus(k, k_add(k, at_k, times(k, d->t, 4)), turn * DIRECT_SIDE);
+  return k_add(k, at_k, times(k, d->t, 4));
 }
 
-static void keep(direct *d, direct_side *s, int set, int turn, int point, int j, val x) {
-  k_set(d->m.e->k, s->kept[set][turn][point][j], x);
+static void keep(direct *d, direct_side *s, int set, int point, int j, val x) {
+  k_set(d->m.e->k, s->kept[set][point][j], x);
 }
 
 /* One load: element j of a point, or four of k, or four points. */
-static val load_one(direct *d, direct_side *s, int set, int turn, int point, int j,
-                    const operand_k *there) {
+static val load_one(direct *d, direct_side *s, int set, int point, int j, const operand_k *there) {
   const operand *o = &s->o;
   val x[4];
   val ok = operand_load_any(&d->m, o, &s->at, loads_points(o) ? point / EACH : point, there, x);
   for (int i = 0; i < o->width; i++)
-    keep(d, s, set, turn, o->along_k ? point : point + i, o->along_k ? j + i : j, x[i]);
+    keep(d, s, set, o->along_k ? point : point + i, o->along_k ? j + i : j, x[i]);
   return ok;
 }
 
@@ -127,15 +122,15 @@ static uint32_t bits_of(const operand *o, int point, int j) {
   return bits;
 }
 
-static void load_step(direct *d, direct_side *s, int set, int turn, val at_k, val size) {
+static void load_stage(direct *d, direct_side *s, int set, val at_k, val size) {
   kernel *k = d->m.e->k;
   const operand *o = &s->o;
   int by_k = o->along_k ? o->width : 1, by_points = o->along_k ? 1 : o->width;
-  val from = first_k(d, turn, at_k), bits = 0, none = k_u32(k, 0);
+  val from = first_k(d, at_k), bits = 0, none = k_u32(k, 0);
   for (int j = 0; j < 4; j += by_k) {
     operand_k there = operand_at_k(&d->m, o, plus(k, from, j), size);
     for (int i = 0; i < s->points; i += by_points) {
-      val ok = load_one(d, s, set, turn, i, j, &there);
+      val ok = load_one(d, s, set, i, j, &there);
       if (o->n_checks == 0)
         continue;
       val one = k_select(k, ok, k_u32(k, bits_of(o, i, j)), none);
@@ -143,16 +138,16 @@ static void load_step(direct *d, direct_side *s, int set, int turn, val at_k, va
     }
   }
   if (o->n_checks > 0)
-    k_set(k, s->there[set][turn], bits);
+    k_set(k, s->there[set], bits);
 }
 
 /* The elements of an operand that is a program. */
-static void compute_step(direct *d, direct_side *s, int set, int turn, val at_k, val size) {
+static void compute_stage(direct *d, direct_side *s, int set, val at_k, val size) {
   kernel *k = d->m.e->k;
-  val from = first_k(d, turn, at_k);
+  val from = first_k(d, at_k);
   for (int j = 0; j < 4; j++)
     for (int i = 0; i < s->points; i++)
-      keep(d, s, set, turn, i, j,
+      keep(d, s, set, i, j,
            operand_element(&d->m, &s->o, point_at(d, s, i), plus(k, from, j), size));
 }
 
@@ -161,47 +156,44 @@ void direct_load(direct *d, direct_side *s, int set, val at_k, val size) {
     packed_load(d, s, set, at_k);
     return;
   }
-  for (int turn = 0; turn < d->shape->steps; turn++)
-    if (s->o.plain)
-      load_step(d, s, set, turn, at_k, size);
-    else
-      compute_step(d, s, set, turn, at_k, size);
+  if (s->o.plain)
+    load_stage(d, s, set, at_k, size);
+  else
+    compute_stage(d, s, set, at_k, size);
 }
 
 /* --- halves --- */
 
 /* Elements that do not exist count as 0. Behind the last k one zero of a product is enough: see needs_zeros of the panels. */
-static bool needs_zeros(direct *d, const direct_side *s) {
+static bool needs_zeros(const direct_side *s) {
   const matmul_product *p = s->o.product;
   int64_t all = 1;
   for (int i = 0; i < p->n_k; i++)
     all = dim_is_number(p->k[i]) && all > 0 ? all * p->k[i] : -1;
-  bool whole = all > 0 && all % (d->shape->steps * DIRECT_SIDE) == 0;
+  bool whole = all > 0 && all % DIRECT_SIDE == 0;
   return s->o.n_checks > 0 || (s->o.plain && s->o.side == 0 && !whole);
 }
 
-static val exists(direct *d, const direct_side *s, int set, int turn, int point, int j, val at_k,
-                  val size) {
+static val exists(direct *d, const direct_side *s, int set, int point, int j, val at_k, val size) {
   kernel *k = d->m.e->k;
   if (s->o.n_checks == 0)
-    return k_lt(k, plus(k, first_k(d, turn, at_k), j), size);
-  val bit = k_and(k, k_get(k, s->there[set][turn]), k_u32(k, 1u << (point * 4 + j)));
+    return k_lt(k, plus(k, first_k(d, at_k), j), size);
+  val bit = k_and(k, k_get(k, s->there[set]), k_u32(k, 1u << (point * 4 + j)));
   return k_ne(k, bit, k_u32(k, 0));
 }
 
-/* The numbers of a turn, by point and k. */
-static void settle_step(direct *d, const direct_side *s, int set, int turn, val at_k, val size,
-                        val x[][4]) {
+/* The numbers of a stage, by point and k. */
+static void settle(direct *d, const direct_side *s, int set, val at_k, val size, val x[][4]) {
   kernel *k = d->m.e->k;
-  bool zeros = needs_zeros(d, s);
+  bool zeros = needs_zeros(s);
   val ok[4] = {0}, zero = k_f32(k, 0);
   for (int i = 0; i < s->points; i++)
     for (int j = 0; j < 4; j++) {
-      x[i][j] = k_get(k, s->kept[set][turn][i][j]);
+      x[i][j] = k_get(k, s->kept[set][i][j]);
       if (!zeros)
         continue;
       if (i == 0 || s->o.n_checks > 0)
-        ok[j] = exists(d, s, set, turn, i, j, at_k, size);
+        ok[j] = exists(d, s, set, i, j, at_k, size);
       x[i][j] = k_select(k, ok[j], x[i][j], zero);
     }
 }
@@ -218,7 +210,7 @@ static val choose_scale(direct *d, direct_side *s, val most) {
   return scale_of(k, e);
 }
 
-static void make_matrices(direct *d, direct_side *s, int turn, val scale, val x[][4]) {
+static void make_matrices(direct *d, direct_side *s, val scale, val x[][4]) {
   kernel *k = d->m.e->k;
   bool rest = d->products == 3;
   for (int f = 0; 2 * f < s->points; f++) {
@@ -230,25 +222,21 @@ static void make_matrices(direct *d, direct_side *s, int turn, val scale, val x[
       k_two_halves(k, two, &words[0][w], rest ? &words[1][w] : NULL);
     }
     for (int h = 0; h <= rest; h++)
-      s->half[turn][f][h] = k_matrix_make(k, d->type[s->o.side ? MATRIX_B : MATRIX_A], words[h]);
+      s->half[f][h] = k_matrix_make(k, d->type[s->o.side ? MATRIX_B : MATRIX_A], words[h]);
   }
 }
 
 void direct_convert(direct *d, direct_side *s, int set, val at_k, val size) {
   kernel *k = d->m.e->k;
-  val x[DIRECT_STEPS][DIRECT_POINTS][4], most = 0;
+  val x[DIRECT_POINTS][4], most = 0;
   if (s->packed) {
     packed_use(d, s, set);
     return;
   }
-  for (int turn = 0; turn < d->shape->steps; turn++) {
-    settle_step(d, s, set, turn, at_k, size, x[turn]);
-    for (int i = 0; i < s->points * 4; i++) {
-      val size_of = k_abs(k, x[turn][i / 4][i % 4]);
-      most = most ? k_max(k, most, size_of) : size_of;
-    }
+  settle(d, s, set, at_k, size, x);
+  for (int i = 0; i < s->points * 4; i++) {
+    val size_of = k_abs(k, x[i / 4][i % 4]);
+    most = most ? k_max(k, most, size_of) : size_of;
   }
-  val scale = choose_scale(d, s, most);
-  for (int turn = 0; turn < d->shape->steps; turn++)
-    make_matrices(d, s, turn, scale, x[turn]);
+  make_matrices(d, s, choose_scale(d, s, most), x);
 }

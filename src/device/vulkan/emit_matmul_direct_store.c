@@ -107,7 +107,7 @@ static void remake(direct *d, const pass *p, val four, val first) {
   k_if inside = k_if_begin(k, k_and(k, row, column));
   for (int a = 0; a < d->m.part->n_accs; a++) {
     val word = word_of(d, p, a, four, l.i);
-    val sum = matmul_sum_plainly(&d->m, a, d->shape->steps * DIRECT_SIDE, at);
+    val sum = matmul_sum_plainly(&d->m, a, d->depth, at);
     for (int i = 0; i < d->shape->slices; i++)
       k_word_set(k, d->words, plane_at(d, p, word, i), i ? k_u32(k, 0) : k_bits(k, sum, k->s.u32));
   }

@@ -11,7 +11,7 @@ enum { MOST_BYTES = 1 << 30, MOST_ACCS = 2, MOST_AHEAD = PACKED_STEPS };
 
 /* Tiles and slices are those of the direct kernels, whose ways to results these take. */
 static direct_shape direct_of(const packed_shape *s) {
-  direct_shape d = {.slices = s->slices, .steps = PACKED_STEPS, .ahead = 1, .together = true};
+  direct_shape d = {.slices = s->slices, .ahead = 1, .together = true};
   for (int side = 0; side < 2; side++) {
     d.fragments[side] = s->fragments[side];
     d.subgroups[side] = s->subgroups[side];
@@ -335,6 +335,7 @@ sn_status emit_packed(emitter *e, const matmul_part *p, const matmul_way *way, i
   t->d.m = (matmul){.e = e, .part = p, .way = way, .scratch = scratch};
   t->d.shape = &shape;
   t->d.products = 3;
+  t->d.depth = PACKED_DEPTH;
   emit_body(t);
   return emit_launch_when(e, true, of, least, most);
 }
