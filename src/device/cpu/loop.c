@@ -131,6 +131,13 @@ static void choose_batch(loop_open *x) {
   chain_choose_batch(st, (int)rows);
 }
 
+/* Few points may still be many tiles: a tile is a box of two axes. */
+static bool is_one_tile(const region_state *st, const axis_list *axes) {
+  walk w;
+  walk_begin(&w, st, axes);
+  return walk_points(st, axes) <= st->lanes && walk_tiles(&w) == 1;
+}
+
 sn_status loop_begin(cpu_run *r, const loop_part *p, const loop_extents *e, loop_open *x) {
   *x = (loop_open){.r = r, .rows = e->by_rows, .empty = e->points == 0};
   SN_TRY(region_resolve(r, &p->code, p->n_axes, e->extent, loop_lanes_of(&p->code), &x->st));
@@ -146,7 +153,7 @@ sn_status loop_begin(cpu_run *r, const loop_part *p, const loop_extents *e, loop
       return SN_OK;
     walk_choose_lanes(st, &x->inner, 1);
   }
-  st->whole_rows = x->rows && !st->wide && !x->empty && walk_points(st, &x->inner) <= st->lanes;
+  st->whole_rows = x->rows && !st->wide && !x->empty && is_one_tile(st, &x->inner);
   if (st->whole_rows && !region_find_same(st))
     choose_batch(x);
   SN_TRY(region_finish(r, st, x->rows));

@@ -241,3 +241,31 @@ TEST(axes_in_any_order) {
   region_case_check(c, 1e-5);
   region_case_destroy(c);
 }
+
+/* Rows of few points, but of axes that do not merge, so that no tile holds one: exponentials are computed again in the second phase. */
+static void check_exp_twice(const sn_dim *extent, const sn_dim *by_a, const sn_dim *by_b) {
+  region_case *c = open_rows(2);
+  int64_t points = extent[1] * extent[2] * extent[3];
+  sn_dim out[] = {points, extent[2] * extent[3], extent[3], 1};
+  uint32_t a = spread_values(c, SN_F32, points), b = spread_values(c, SN_F32, points),
+           y = region_value(c, SN_F32, extent[0] * points, NULL);
+  reg sum = 0;
+  for (int phase = 0; phase < 2; phase++) {
+    at_points(c, phase);
+    reg power = region_alu(c, ALU_exp, SN_F32, region_load(c, b, 0, 4, by_b), 0, 0);
+    reg product = region_alu(c, ALU_mul, SN_F32, power, region_load(c, a, 0, 4, by_a), 0);
+    if (phase == 0)
+      sum = region_reduce(c, REDUCE_SUM, SN_F32, product);
+    else
+      region_store(c, y, region_alu(c, ALU_add, SN_F32, product, sum, 0), 0, 4, out);
+  }
+  CHECK(region_case_run(c, 4, extent) == SN_OK);
+  region_case_check(c, 1e-4);
+  region_case_destroy(c);
+}
+
+TEST(rows_of_several_tiles) {
+  check_exp_twice((sn_dim[]){3, 2, 5, 4}, (sn_dim[]){0, 4, 0, 1}, (sn_dim[]){0, 20, 4, 1});
+  check_exp_twice((sn_dim[]){2, 3, 1, 64}, (sn_dim[]){0, 0, 0, 1}, (sn_dim[]){0, 64, 64, 1});
+  check_exp_twice((sn_dim[]){2, 1, 40, 3}, (sn_dim[]){0, 0, 0, 1}, (sn_dim[]){0, 0, 3, 1});
+}
