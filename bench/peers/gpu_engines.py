@@ -2,7 +2,8 @@
 
     engine = ENGINES[name](workload, device, lock)
     engine.compile(form)                    # long, on the CPU: beside other engines
-    for variant, run in engine.variants(form):  # short, on the GPU: with nobody beside
+    for variant, make in engine.variants(form):
+        run = make()                        # short, on the GPU: with nobody beside
         output, loss = run()                # waits until they are there; they stay on the GPU
         engine.gradient_norm()              # of the last training run
 
@@ -22,6 +23,7 @@ TRANSFORMERS = ("SmolLM2-135M", "SmolVLA", "Whisper-tiny")
 
 class Engine(engines.Peer):
     apart = False  # a process for each form: compiling takes long
+    niceness = 0  # of the process: who matters less gives way while all compile
 
     def __init__(self, workload, device, lock):
         self.workload, self.device, self.lock = workload, device, lock
@@ -29,6 +31,16 @@ class Engine(engines.Peer):
     @classmethod
     def forms(cls, workload):
         return workloads.FORMS
+
+    @classmethod
+    def parts(cls, workload):
+        """The forms of each process, the longest first. Forms that are the same are compiled once, in one process."""
+        forms = cls.forms(workload)
+        found = [forms]
+        if cls.apart:
+            same = workload in workloads.NO_LATENCY
+            found = [forms[2:], forms[:2]] if same else [(form,) for form in reversed(forms)]
+        return [part for part in found if part]
 
     @classmethod
     def lock_name(cls, workload):
@@ -127,14 +139,14 @@ class Eager(Torch):
 
     def variants(self, form):
         self.choose_algorithms()
-        yield "eager", self.launched(self.work(form))
-        yield "eager-graph", self.captured(self.work(form))
+        yield "eager", lambda: self.launched(self.work(form))
+        yield "eager-graph", lambda: self.captured(self.work(form))
         yield from self.images_last_variant(form) if self.convolutional else self.default_variant(form)
 
     def default_variant(self, form):
         self.allow_tf32(False)
         try:
-            yield "eager-graph-default", self.captured(self.work(form))
+            yield "eager-graph-default", lambda: self.captured(self.work(form))
         finally:
             self.allow_tf32(True)
 
@@ -142,7 +154,7 @@ class Eager(Torch):
         before, self.model = self.model, copy.deepcopy(self.model)
         self.images_last()
         try:
-            yield "eager-graph-nhwc", self.captured(self.work(form, channels_last=True))
+            yield "eager-graph-nhwc", lambda: self.captured(self.work(form, channels_last=True))
         finally:
             self.model = before
 
@@ -168,13 +180,14 @@ class Compiled(Torch):
         self.choose_algorithms()
         plain, graph = self.names
         if plain:
-            yield plain, self.launched(self.started)
-        yield graph, self.captured(self.started)
+            yield plain, lambda: self.launched(self.started)
+        yield graph, lambda: self.captured(self.started)
 
 
 class Autotuned(Compiled):
     """The same, with matmuls of cuBLAS or Triton as measured. Only where they are most of it: it takes long."""
 
+    niceness = 15
     names = None, "autotuned-graph"
     options = {"max_autotune": True}
 
@@ -206,6 +219,7 @@ class Jax(engines.JaxSteps, Engine):
     """TF32 is its default."""
 
     apart = True
+    niceness = 5
 
     @classmethod
     def lock_name(cls, workload):
@@ -225,7 +239,7 @@ class Jax(engines.JaxSteps, Engine):
         self.runs[form] = run
 
     def variants(self, form):
-        yield "jax", self.runs[form]
+        yield "jax", lambda: self.runs[form]
 
     def see(self, gradients):
         self.gradients = gradients

@@ -84,11 +84,11 @@ class Worker:
 
     def settle(self):
         for form in self.forms:
-            try:
-                for variant, run in self.engine.variants(form):
-                    self.settle_variant(form, variant, run)
-            except Exception as failure:  # noqa: BLE001
-                self.say_failed(failure, form=form, variant=type(self.engine).__name__.lower())
+            for variant, make in self.engine.variants(form):
+                try:
+                    self.settle_variant(form, variant, make())
+                except Exception as failure:  # noqa: BLE001
+                    self.say_failed(failure, form=form, variant=variant)
         self.say(settled=True)
 
     def settle_variant(self, form, variant, run):

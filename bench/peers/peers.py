@@ -9,7 +9,7 @@ import sys
 import workloads
 
 ENGINES = ("eager", "eager-nhwc", "compiled", "onnxruntime", "jax")
-GPU_ENGINES = ("compiled", "jax", "eager", "autotuned")
+GPU_ENGINES = ("compiled", "eager", "jax", "autotuned")
 DEFAULTS = {"cpu": {"peers": ENGINES, "rounds": 5, "least_s": 0.3},
             "gpu": {"peers": GPU_ENGINES, "rounds": 2, "least_s": 0.1}}
 
@@ -89,9 +89,11 @@ def add_gpu(parser):
     gpu = parser.add_argument_group("workloads on a GPU")
     gpu.add_argument("--device", choices=("cpu", "cuda", "dry"), default="cpu",
                      help="dry: what cuda does, but on the CPU, to try the scripts out")
-    gpu.add_argument("--ready-s", type=float, default=600, help="what is not compiled by then is left out; default 600")
-    gpu.add_argument("--limit-s", type=float, default=3600, help="no round begins after so long; default 3600")
-    gpu.add_argument("--warm-s", type=float, default=0.03, help="runs before a turn of a peer; default 0.03 s")
+    gpu.add_argument("--ready-s", type=float, default=600,
+                     help="what is not compiled by then waits until the others were measured; default 600")
+    gpu.add_argument("--late-s", type=float, default=0, help="then it may go on until here; default: it is left out")
+    gpu.add_argument("--limit-s", type=float, default=3600, help="no turn begins after so long; default 3600")
+    gpu.add_argument("--warm-s", type=float, default=0.1, help="runs before a turn of a peer; default 0.1 s")
     gpu.add_argument("--repeat", type=int, default=100, help="runs in a turn of ours; default 100")
     gpu.add_argument("--logs", type=pathlib.Path, help="a folder for what the peers print")
 
