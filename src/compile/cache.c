@@ -26,9 +26,9 @@ sn_status cache_name(const sn_graph *graph, const compile_options *o, char out[C
   char extra[160];
   out[0] = '\0';
   SN_TRY(sn_graph_print(graph, &form));
-  snprintf(extra, sizeof extra, "%s %d %d%d%d%d %a %a %a", SN_VERSION, PROGRAM_BYTES_FORMAT,
-           o->no_opt, o->fast_math, o->no_fusion, o->cut_all, o->target.flops, o->target.bytes,
-           o->target.launch_s);
+  snprintf(extra, sizeof extra, "%s %d %d%d%d%d%d %a %a %a", SN_VERSION, PROGRAM_BYTES_FORMAT,
+           o->no_opt, o->fast_math, o->no_fusion, o->channels_last, o->cut_all, o->target.flops,
+           o->target.bytes, o->target.launch_s);
   uint64_t a = hash_string(hash_string(HASH_SEED, form), extra);
   uint64_t b = hash_string(hash_string(~HASH_SEED, extra), form);
   a = hash_string(a, o->watched ? o->watched : "");

@@ -51,7 +51,9 @@ static sn_status fuse(run *r) {
   }
   if (r->out->program)
     return SN_OK;
-  plan_options o = {.no_fusion = r->options->no_fusion, .watched = r->options->watched};
+  plan_options o = {.no_fusion = r->options->no_fusion,
+                    .channels_last = r->options->channels_last,
+                    .watched = r->options->watched};
   SN_TRY(plan_fuse(r->out->lowered, &o, &r->out->program));
   return plan_cut(r->out->program, r->ctx, r->options->cut_all);
 }

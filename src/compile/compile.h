@@ -9,6 +9,7 @@ typedef struct compile_options {
   bool no_opt; /* skip the e-graph */
   bool fast_math;
   bool no_fusion;
+  int channels_last;   /* plan_options */
   bool cut_all;        /* however short the pieces become (plan_cut): for tests */
   opt_target target;   /* zeros: a modest machine */
   const char *watched; /* an output to check before anything is committed; may be NULL */

@@ -107,6 +107,7 @@ static void xfer_matmul(xfer *x, matmul_part *m) {
   xfer_small(x, &m->n_batch, REGION_AXES, "too many axes");
   xfer_small(x, &m->n_m, REGION_AXES - m->n_batch, "too many axes");
   xfer_small(x, &m->n_n, REGION_AXES - m->n_batch - m->n_m, "too many axes");
+  xfer_bool(x, &m->gradient);
   int n_axes = m->n_batch + m->n_m + m->n_n;
   xfer_dims(x, m->extent, n_axes);
   matmul_acc *list = (matmul_acc *)(uintptr_t)m->accs;
@@ -175,6 +176,8 @@ static void xfer_program_value(xfer *x, program_value *v) {
   const int leaves[] = {1, 1, p->n_inputs, p->n_outputs, p->n_states, p->n_constants};
   v->index =
       (uint32_t)xfer_below(x, v->index, (uint64_t)leaves[v->home], "a leaf that is not there");
+  xfer_int64(x, &v->channels);
+  xfer_int64(x, &v->pixels);
   xfer_int64(x, &v->offset);
   v->source = (uint32_t)xfer_below(x, v->source, UINT32_MAX, "a source that is not there");
   xfer_value(x, &v->in_place_of);

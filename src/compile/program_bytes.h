@@ -7,7 +7,7 @@
 #include "plan/program.h"
 
 /* Goes up with every change of what the bytes mean, here or in the structs of step/ and plan/. */
-enum { PROGRAM_BYTES_FORMAT = 1 };
+enum { PROGRAM_BYTES_FORMAT = 2 };
 
 /* Appends to out. */
 sn_status program_write(const program *p, text *out) SN_MUST_USE;

@@ -82,6 +82,8 @@ struct device {
   /* What a look at the device itself tells, for people: which of its units were tested, and how that went. Opens it; the same text from
    * then on. NULL: nothing. */
   const char *(*note)(const device *d);
+  /* What it asks of plans: plan_options.channels_last. NULL: 0. */
+  int (*channels_last)(const device *d, sn_ctx *ctx, sn_precision precision);
   sn_status (*lower)(const device *d, sn_ctx *ctx, const program *p, const device_options *options,
                      device_plan **out) SN_MUST_USE;
   sn_status (*run)(device_plan *dp, const device_run *run) SN_MUST_USE;

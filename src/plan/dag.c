@@ -175,11 +175,19 @@ static void add_check(const struct place_check *from, access_room *room, access 
                             from->divisor ? from->divisor : 1};
 }
 
-bool dag_access(sn_graph *g, const place *at, sn_shape shape, uint32_t value, access_room *room,
-                access *out) {
+/* The k-th dim of a value in memory, from the innermost on. */
+static int dim_in_memory(int rank, bool channels_last, int k) {
+  if (!channels_last)
+    return rank - 1 - k;
+  return k == 0 ? 1 : k == rank - 1 ? 0 : rank - k;
+}
+
+bool dag_access(sn_graph *g, const place *at, sn_shape shape, bool channels_last, uint32_t value,
+                access_room *room, access *out) {
   *out = (access){.value = value, .terms = room->terms, .checks = room->checks};
   sn_dim stride = 1;
-  for (int d = shape.rank - 1; d >= 0; d--) {
+  for (int i = 0; i < shape.rank; i++) {
+    int d = dim_in_memory(shape.rank, channels_last, i);
     const coord *c = &at->c[d];
     out->base = sn_dim_add(g, out->base, sn_dim_mul(g, c->offset, stride));
     for (int k = 0; k < c->n; k++) {

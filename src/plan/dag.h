@@ -31,14 +31,15 @@ void dag_init(dag *d, arena *memory, int n_outer);
 reg dag_add(dag *d, const instr *i);
 /* Takes back all nodes from n on. */
 void dag_truncate(dag *d, int n);
-/* The access that a place in a value of this shape is; false when it has too many terms. terms and checks point into `scratch`. */
+/* The access that a place in a value of this shape is; false when it has too many terms. terms and checks point into `scratch`.
+ * channels_last: dim 1 is the innermost in memory (program.h). */
 typedef struct access_room {
   term terms[ACCESS_TERMS];
   check checks[ACCESS_CHECKS];
   term check_terms[ACCESS_CHECKS][COORD_TERMS];
 } access_room;
-bool dag_access(sn_graph *g, const place *at, sn_shape shape, uint32_t value, access_room *scratch,
-                access *out);
+bool dag_access(sn_graph *g, const place *at, sn_shape shape, bool channels_last, uint32_t value,
+                access_room *scratch, access *out);
 /* Whether an access moves along one of the axes from `axis` on. */
 bool access_varies(const access *at, const dag_node *nodes, int axis);
 /* Whether both are, at each point, of one and the same element of their values. */
@@ -48,9 +49,9 @@ bool access_same_map(const access *a, const access *b);
 bool dag_append(dag *into, const dag *from, int first_acc, reg *where) SN_MUST_USE;
 
 /* --- dag_layout.c --- */
-/* Lays out the nodes that the sinks need as the code of a loop part. sink: by node. The code is in `memory`. SN_ERR_NO_MEMORY,
- * or SN_ERR_INTERNAL beyond REGION_MAX. */
-sn_status dag_layout(const dag *d, const bool *sink, arena *memory, region *out,
+/* Lays out the nodes that the sinks need as the code of a loop part. sink: by node; late_stores: those of points all in the last
+ * phase. The code is in `memory`. SN_ERR_NO_MEMORY, or SN_ERR_INTERNAL beyond REGION_MAX. */
+sn_status dag_layout(const dag *d, const bool *sink, bool late_stores, arena *memory, region *out,
                      int *out_phases) SN_MUST_USE;
 /* The same without rows and phases: operands (the one sink comes last) and epilogues of matmul parts. */
 sn_status dag_flatten(const dag *d, const bool *sink, arena *memory, region *out) SN_MUST_USE;

@@ -183,12 +183,21 @@ static sn_status end(const layout *l, arena *scratch, sn_ctx *ctx, bool ok) {
                      : SN_ERR_NO_MEMORY;
 }
 
-sn_status dag_layout(const dag *d, const bool *sink, arena *memory, region *out, int *out_phases) {
+static void delay_stores(layout *l, const bool *sink, int phases) {
+  for (int k = 0; k < l->d->n; k++)
+    if (sink[k] && !l->d->nodes[k].row && l->d->nodes[k].i.op == REGION_STORE)
+      l->ready[k] = (uint8_t)(phases - 1);
+}
+
+sn_status dag_layout(const dag *d, const bool *sink, bool late_stores, arena *memory, region *out,
+                     int *out_phases) {
   layout l;
   arena scratch;
   arena_init(&scratch, memory->ctx);
   bool ok = start(&l, d, sink, &scratch);
   int phases = ok ? find_phases(&l) : 0;
+  if (ok && late_stores)
+    delay_stores(&l, sink, phases);
   ok = ok && make_room(&l, &scratch, phases);
   for (int p = 0; ok && p <= phases; p++)
     ok = put_rows(&l, p, memory) && (p == phases || put_points(&l, sink, p, memory));

@@ -54,6 +54,8 @@ static sn_status visit_element(fuse *f, const node *n) {
   v->wanted = wants_memory(f, n);
   if (n->op == OP_update_slice && v->wanted && !f->options->no_fusion)
     return fuse_update(f, n);
+  if (fuse_waits(f, n))
+    return SN_OK;
   bool joins = v->wanted || !fuse_facts(f, n->first)->view;
   if (joins && fuse_join(f, n))
     return SN_OK;
@@ -73,11 +75,16 @@ static sn_status visit(fuse *f, const node *n) {
     return fuse_contraction(f, n);
   if (plan_is_core(n->op))
     return fuse_core(f, n);
-  return fuse_facts(f, n->first)->reduces ? fuse_reduce(f, n) : visit_element(f, n);
+  if (!fuse_facts(f, n->first)->reduces)
+    return visit_element(f, n);
+  SN_TRY(fuse_reduce(f, n));
+  return fuse_end_wait(f, n);
 }
 
 static sn_status fuse_all(fuse *f) {
   SN_TRY(fuse_find_facts(f));
+  if (f->options->channels_last)
+    SN_TRY(fuse_find_layout(f));
   for (uint32_t i = 0; i < f->g->n_nodes; i++)
     if (f->nodes[i].live)
       SN_TRY(visit(f, &f->g->nodes[i]));

@@ -16,15 +16,17 @@ typedef enum value_state { VALUE_DEAD, VALUE_LEAF, VALUE_FLOAT, VALUE_MEMBER } v
 /* What fusion knows of a value of the graph. */
 typedef struct fuse_value {
   value_state state;
-  bool pinned;    /* an output or assigned */
-  bool wanted;    /* in memory: an operand of a contraction or core, or too dear to compute again */
-  bool assigned;  /* to a state */
-  bool prepared;  /* from constants and states that stay alone */
-  bool boundary;  /* prepared, and read by what is not */
-  bool leafy;     /* depends on a leaf */
-  bool stored;    /* another group reads it, or it is pinned */
-  int uses;       /* reads by nodes, through views */
-  double readers; /* elements that these compute */
+  bool pinned;   /* an output or assigned */
+  bool wanted;   /* in memory: an operand of a contraction or core, or too dear to compute again */
+  bool assigned; /* to a state */
+  bool prepared; /* from constants and states that stay alone */
+  bool boundary; /* prepared, and read by what is not */
+  bool leafy;    /* depends on a leaf */
+  bool stored;   /* another group reads it, or it is pinned */
+  int64_t channels, pixels; /* how it stands if it is stored (program.h) */
+  bool waits;               /* for the rows that will compute and store it (fuse_wait.c) */
+  int uses;                 /* reads by nodes, through views */
+  double readers;           /* elements that these compute */
   double elements;
   double flops; /* FLOAT: an element, with all that it stands for */
   int loads, depth;
@@ -38,6 +40,7 @@ typedef struct fuse_value {
 
 typedef struct node_facts {
   bool live, reduces, requires, view;
+  bool by_data; /* reads elements at places that others say (gather) */
   double flops; /* an element of the result */
 } node_facts;
 
@@ -144,6 +147,15 @@ bool fuse_room(arena *memory, void **array, int n, int *cap, size_t each);
 /* --- fuse_facts.c: what can be known before: live nodes, uses, which are views, what is wanted in memory --- */
 sn_status fuse_find_facts(fuse *f) SN_MUST_USE;
 
+/* --- fuse_layout.c: which values stand with their channels last in memory, if the options ask for it --- */
+sn_status fuse_find_layout(fuse *f) SN_MUST_USE;
+/* The access that a place in a value is, seen in a shape with as many elements; false when terms cannot say it and `c`, which
+ * may be NULL, has no registers for it. */
+bool fuse_access(fuse *f, elem_ctx *c, const sn_dim *axis_extents, uint32_t value, sn_shape shape,
+                 const place *at, access_room *room, access *out) SN_MUST_USE;
+/* Whether a shape is [n, channels, …] of the value's channels and pixels. */
+bool fuse_is_image(const fuse_value *v, sn_shape shape);
+
 /* --- fuse_emit.c: values into instructions of a group --- */
 /* The register of element `at` of a value, in a group's own dag or (operands of contractions) in `into`. Sets f->failed when
  * the value cannot be had there: read at another place of the group, or made too late. A `fresh` group may still rise in stage. */
@@ -174,12 +186,23 @@ int place_of_axes(sn_shape shape, int axis, place *out, sn_dim *extents);
 /* --- fuse_group.c: groups and who joins them --- */
 int fuse_add_group(fuse *f, group_kind kind, const node *anchor); /* -1 without memory */
 bool fuse_add_member(fuse *f, int group, uint32_t value, reg r, const place *at);
+/* Where in a group's space a value stands (fuse_place.c); false: nowhere, or it cannot be said. */
+bool fuse_find_place(fuse *f, int group, uint32_t value, place *out) SN_MUST_USE;
 /* Puts the value into the group of the highest stage below it; false when that cannot be or does not pay. */
 bool fuse_join(fuse *f, const node *n);
 /* A group of its own. */
 sn_status fuse_alone(fuse *f, uint32_t value) SN_MUST_USE;
 sn_status fuse_reduce(fuse *f, const node *n) SN_MUST_USE;
 bool fuse_merge(fuse *f, int into, int from);
+
+/* Makes a value that floats a member of a group that reads it in the shape of `seen`; false when it cannot be. */
+bool fuse_adopt(fuse *f, int group, uint32_t value, uint32_t seen);
+
+/* --- fuse_wait.c --- */
+/* Whether a value of which all arguments are there is left for the first reduction that reads it. */
+bool fuse_waits(fuse *f, const node *n);
+/* A reduction has its group: what waited for it joins that, or gets one of its own. */
+sn_status fuse_end_wait(fuse *f, const node *n) SN_MUST_USE;
 
 /* --- fuse_matmul.c, fuse_core.c --- */
 sn_status fuse_contraction(fuse *f, const node *n) SN_MUST_USE;

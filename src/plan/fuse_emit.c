@@ -233,10 +233,13 @@ static bool comes_before(emission *e, int other) {
   return h->stage < g->stage;
 }
 
-static reg emit_load(emission *e, uint32_t value, const place *at) {
+/* Element `at` of a value seen in that shape, which has as many elements. */
+static reg emit_load(emission *e, uint32_t value, sn_shape shape, const place *at) {
   access_room room;
   instr i = {.op = REGION_LOAD, .dtype = (uint8_t)e->f->g->values[value].type.dtype};
-  if (!dag_access(e->f->g, at, fuse_shape(e->f, value), value, &room, &i.at))
+  const sn_dim *extents = e->f->groups[e->group]->extent;
+  nested own = {.c = {.services = &services, .graph = e->f->g, .axis_extents = extents}, .e = e};
+  if (!fuse_access(e->f, &own.c, extents, value, shape, at, &room, &i.at))
     return give_up(e);
   return emit_add(e, &i);
 }
@@ -287,7 +290,7 @@ static reg emit_member(emission *e, uint32_t value, const place *at, int depth) 
   if (home != e->group && (computes_already(e, value) || is_cheap_again(e, value)))
     return emit_float(e, value, at, depth);
   if (home != e->group)
-    return comes_before(e, home) ? emit_load(e, value, at) : give_up(e);
+    return comes_before(e, home) ? emit_load(e, value, fuse_shape(e->f, value), at) : give_up(e);
   bool same = e->into == &e->f->groups[home]->d && v->at && v->at->rank == at->rank;
   for (int d = 0; same && d < at->rank; d++)
     same = coord_equal(&at->c[d], &v->at->c[d]);
@@ -338,9 +341,29 @@ static reg emit_masked(emission *e, reg r, const place *at) {
   return emit_add(e, &select);
 }
 
+/* The value in memory that a value is a reshape of, where that one stands with its channels last and this one has its pixels by
+ * themselves, so that terms can say where they are; else 0. */
+static uint32_t shown_image(const emission *e, uint32_t value) {
+  const fuse *f = e->f;
+  sn_shape shape = fuse_shape(f, value);
+  while (f->values[value].state == VALUE_FLOAT && fuse_node(f, value)->op == OP_reshape)
+    value = fuse_node(f, value)->in[0].id;
+  const fuse_value *v = &f->values[value];
+  bool there = v->state == VALUE_MEMBER && v->channels && fuse_root(f, v->group) != e->group;
+  return there && fuse_is_image(v, shape) && !computes_already(e, value) &&
+                 !is_cheap_again(e, value)
+             ? value
+             : 0;
+}
+
 static reg emit_float(emission *e, uint32_t value, const place *at, int depth) {
   const node *n = fuse_node(e->f, value);
   bool view = fuse_facts(e->f, value)->view, within = e->masked;
+  uint32_t image = shown_image(e, value);
+  if (image)
+    return comes_before(e, fuse_root(e->f, e->f->values[image].group))
+               ? emit_load(e, image, fuse_shape(e->f, value), at)
+               : give_up(e);
   if (!emit_wait(e, n))
     return give_up(e);
   e->masked = within || (!view && at->n_checks);
@@ -360,7 +383,7 @@ reg emit_value(emission *e, uint32_t value, const place *at, int depth) {
     return known->r;
   reg r = 0;
   switch (v->state) {
-  case VALUE_LEAF: r = emit_load(e, value, at); break;
+  case VALUE_LEAF: r = emit_load(e, value, fuse_shape(f, value), at); break;
   case VALUE_MEMBER: r = emit_masked(e, emit_member(e, value, at, depth), at); break;
   case VALUE_FLOAT: r = emit_float(e, value, at, depth); break;
   default: return give_up(e);

@@ -12,11 +12,21 @@ typedef struct probe {
   int n_axes, n_inputs, n_added;
 } probe;
 
+/* Registers are 1 where they depend on elements of inputs, 0 otherwise. */
+static bool terms_depend(const term *t, int n) {
+  for (int k = 0; k < n; k++)
+    if (t[k].axis == TERM_REG && t[k].from)
+      return true;
+  return false;
+}
+
 static reg probe_input(elem_ctx *c, int i, const place *at) {
+  probe *p = (probe *)c;
   (void)i;
-  (void)at;
-  ((probe *)c)->n_inputs++;
-  return 0;
+  for (int d = 0; d < at->rank; d++)
+    p->facts->by_data |= terms_depend(at->c[d].terms, at->c[d].n);
+  p->n_inputs++;
+  return 1;
 }
 
 /* In units of one multiplication. */
@@ -60,7 +70,13 @@ static reg probe_add(elem_ctx *c, const instr *i) {
   probe *p = (probe *)c;
   p->facts->flops += weight(i);
   p->n_added++;
-  return 0;
+  const reg read[] = {i->a, i->b, i->c};
+  reg depends = terms_depend(i->at.terms, i->at.n_terms);
+  for (int k = 0; k < i->at.n_checks; k++)
+    depends |= terms_depend(i->at.checks[k].terms, i->at.checks[k].n_terms);
+  for (int k = 0; k < instr_arguments(i); k++)
+    depends |= read[k];
+  return depends;
 }
 
 static void probe_axes(elem_ctx *c, int n, const sn_dim *extents, coord *out) {

@@ -190,7 +190,7 @@ static sn_status check_node(fuse *f, const node *n, region *seen, int *n_seen) {
   if (!make_sinks(f, g))
     return f->status;
   mark_sinks(g, REGION_REQUIRE);
-  SN_TRY(dag_layout(&g->d, g->sink, &f->memory, &seen[*n_seen], &phases));
+  SN_TRY(dag_layout(&g->d, g->sink, false, &f->memory, &seen[*n_seen], &phases));
   for (int k = 0; k < *n_seen; k++)
     g->dead = g->dead || same_region(&seen[k], &seen[*n_seen]);
   g->sink = NULL;
@@ -305,7 +305,7 @@ static bool add_stores(fuse *f, fuse_group *g) {
       g->sink[g->update_store] = true;
       continue;
     }
-    if (!dag_access(f->g, v->at, fuse_shape(f, value), value, &room, &i.at)) {
+    if (!fuse_access(f, NULL, g->extent, value, fuse_shape(f, value), v->at, &room, &i.at)) {
       f->status = diag_fail(f->g->ctx, SN_ERR_INTERNAL, "fuse: a store has too many terms");
       return false;
     }

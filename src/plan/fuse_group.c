@@ -30,6 +30,13 @@ static void add_shape(fuse_group *g, sn_shape shape, const place *at) {
   g->full[g->n_shapes++] = at;
 }
 
+/* In the order in which it is to stand: stores have no registers. */
+static bool can_store(fuse *f, const fuse_group *g, uint32_t value, const place *at) {
+  access_room room;
+  access store;
+  return at && fuse_access(f, NULL, g->extent, value, fuse_shape(f, value), at, &room, &store);
+}
+
 bool fuse_add_member(fuse *f, int group, uint32_t value, reg r, const place *at) {
   fuse_group *g = f->groups[group];
   if (!fuse_room(&f->memory, (void **)&g->members, g->n_members, &g->cap_members,
@@ -39,6 +46,8 @@ bool fuse_add_member(fuse *f, int group, uint32_t value, reg r, const place *at)
   }
   g->members[g->n_members++] = value;
   fuse_value *v = &f->values[value];
+  if (v->state != VALUE_MEMBER && v->channels && !can_store(f, g, value, at))
+    v->channels = 0; /* nobody reads it yet */
   v->state = VALUE_MEMBER;
   v->group = group;
   v->r = r;
@@ -162,33 +171,6 @@ static int highest_group(fuse *f, const node *n) {
   return best;
 }
 
-/* Where in the group's space a value that is a view of a member stands. */
-static bool forward_place(fuse *f, int group, uint32_t value, place *out) {
-  const fuse_value *v = &f->values[value];
-  const node *n = fuse_node(f, value);
-  const fuse_group *g = f->groups[group];
-  place below;
-  if (v->state == VALUE_MEMBER) {
-    if (fuse_root(f, v->group) != group || !v->at)
-      return false;
-    *out = *v->at;
-    return true;
-  }
-  if (v->state == VALUE_LEAF || (n->op != OP_reshape && n->op != OP_transpose) ||
-      !forward_place(f, group, n->in[0].id, &below))
-    return false;
-  sn_shape from = fuse_shape(f, n->in[0].id), to = fuse_shape(f, value);
-  if (n->op == OP_reshape)
-    return place_reshape(NULL, f->g, g->extent, from, &below, to, out);
-  const sn_ints *perm = &((const attrs_transpose *)n->attrs)->perm;
-  *out = (place){.rank = to.rank};
-  for (int d = 0; d < to.rank; d++) {
-    int64_t axis = perm->n ? perm->v[d] : to.rank - 1 - d;
-    out->c[d] = below.c[axis < 0 ? axis + to.rank : axis];
-  }
-  return true;
-}
-
 /* Whether a member of the group that n reads, through views, has no other reader: then n is stored in its stead. */
 static bool sole_reader(const fuse *f, const node *n, int group) {
   for (int k = 0; k < n->n_in; k++) {
@@ -234,6 +216,17 @@ static bool try_at(fuse *f, const node *n, int group, const place *at) {
   return false;
 }
 
+bool fuse_adopt(fuse *f, int group, uint32_t value, uint32_t seen) {
+  const fuse_group *g = f->groups[group];
+  sn_shape shape = fuse_shape(f, seen);
+  place at;
+  for (int k = 0; k < g->n_shapes; k++)
+    if (shape_equal(g->shape[k], shape))
+      return place_reshape(NULL, f->g, g->extent, shape, g->full[k], fuse_shape(f, value), &at) &&
+             try_at(f, fuse_node(f, value), group, &at);
+  return false;
+}
+
 static bool may_join(const fuse *f, const node *n, int group) {
   const fuse_group *g = f->groups[group];
   const fuse_value *v = &f->values[n->first];
@@ -251,12 +244,8 @@ bool fuse_join(fuse *f, const node *n) {
     return false;
   sn_shape shape = fuse_shape(f, n->first);
   f->values[n->first].state = VALUE_FLOAT;
-  if (forward_place(f, group, n->first, &at) && try_at(f, n, group, &at))
+  if (fuse_find_place(f, group, n->first, &at) && try_at(f, n, group, &at))
     return true;
-  for (int k = 0; k < n->n_in; k++)
-    if (n->in[k].id && shape_equal(fuse_shape(f, n->in[k].id), shape) &&
-        forward_place(f, group, n->in[k].id, &at))
-      return try_at(f, n, group, &at);
   const fuse_group *g = f->groups[group];
   for (int k = 0; k < g->n_shapes && f->status == SN_OK; k++)
     if (shape_equal(g->shape[k], shape))

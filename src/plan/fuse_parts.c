@@ -1,6 +1,7 @@
 /* Groups into parts of steps. Regions are laid out, accesses move into the program's memory and name its values. Parts of one
  * stage that can be one launch become one step: they cannot depend on each other. */
 #include "ops/cost.h"
+#include "ops/table.h"
 #include "plan/fuse_steps.h"
 
 draft *steps_add(assembly *a, archetype kind, section where) {
@@ -59,11 +60,20 @@ static bool has_reduce(const region *r) {
   return false;
 }
 
+/* Rows that store images do so at the end: a device may then share a row among several of its units. */
+static bool stores_late(const fuse *f, const fuse_group *g) {
+  for (int k = 0; k < g->n_members; k++)
+    if (f->values[g->members[k]].channels)
+      return true;
+  return false;
+}
+
 static sn_status loop_from(assembly *a, const fuse_group *g, draft *d, part *out) {
   loop_part *l = &out->u.loop;
   *out = (part){.u.loop = {.n_axes = g->n_axes, .n_outer = g->n_outer}};
   memcpy(l->extent, g->extent, sizeof l->extent);
-  SN_TRY(dag_layout(&g->d, g->sink, &a->p->memory, &l->code, &l->n_phases));
+  bool late = stores_late(a->f, g);
+  SN_TRY(dag_layout(&g->d, g->sink, late, &a->p->memory, &l->code, &l->n_phases));
   d->kind = has_reduce(&l->code) ? STEP_ROW : STEP_POINTWISE;
   return settle(a, d, &l->code) ? SN_OK : SN_ERR_NO_MEMORY;
 }
@@ -100,7 +110,9 @@ static sn_status acc_from(assembly *a, draft *d, const fuse_acc *acc, matmul_acc
 static sn_status matmul_from(assembly *a, const fuse_group *g, draft *d, part *out) {
   matmul_part *m = &out->u.matmul;
   int index[FUSE_ACCS] = {0};
+  int op = a->f->g->nodes[g->anchor].op;
   *out = (part){.u.matmul = {.n_batch = g->n_batch, .n_m = g->n_m, .n_n = g->n_n}};
+  m->gradient = op == OP_conv_grad_input || op == OP_conv_grad_weight;
   memcpy(m->extent, g->extent, sizeof m->extent);
   matmul_acc *accs = arena_array(&a->p->memory, FUSE_ACCS, sizeof *accs);
   m->accs = accs;

@@ -308,6 +308,8 @@ static sn_status add_group_value(assembly *a, const fuse_group *g, uint32_t valu
       index = (uint32_t)k;
     }
   v->id = add_value(a, value, home, index);
+  a->p->values[v->id].channels = v->channels;
+  a->p->values[v->id].pixels = v->pixels;
   if (old)
     a->p->values[v->id].in_place_of = f->values[old].id;
   if (home == HOME_OUTPUT)
@@ -363,7 +365,7 @@ static sn_status add_copy(assembly *a, uint32_t from, uint32_t to, section where
   code[0] = (instr){.op = REGION_LOAD, .dtype = (uint8_t)a->p->values[from].type.dtype};
   code[1] = (instr){.op = REGION_STORE, .dtype = code[0].dtype};
   for (int k = 0; k < 2; k++) {
-    if (!dag_access(a->f->g, &at, flat, k ? to : from, &room, &code[k].at))
+    if (!dag_access(a->f->g, &at, flat, false, k ? to : from, &room, &code[k].at))
       return SN_ERR_INTERNAL;
     code[k].row = part_made.u.loop.n_axes == 0;
     if (!steps_keep_access(a, &code[k].at))

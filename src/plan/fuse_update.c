@@ -35,7 +35,8 @@ static bool emit_update(fuse *f, const node *n, int group) {
     g->stage = f->groups[home]->stage + 1;
   if (home >= 0)
     f->groups[home]->read = true;
-  if (f->failed || f->status != SN_OK || !dag_access(f->g, &at, base, n->first, &room, &store.at))
+  if (f->failed || f->status != SN_OK ||
+      !dag_access(f->g, &at, base, false, n->first, &room, &store.at))
     return false;
   g->update_store = emit_add(&e, &store);
   return !f->failed;

@@ -15,7 +15,8 @@
 #include "plan/program.h"
 
 typedef struct plan_options {
-  bool no_fusion;      /* every value that an op makes is stored */
+  bool no_fusion;    /* every value that an op makes is stored */
+  int channels_last; /* values between convolutions that have a multiple of so many channels stand with these last; 0: none */
   const char *watched; /* an output that must be known before anything is committed; may be NULL */
 } plan_options;
 

@@ -298,6 +298,8 @@ static void put_value(const printer *w, uint32_t id) {
   const program_value *v = &w->p->values[id];
   text_printf(w->out, "  v%u : ", id);
   put_type(w, v->type);
+  if (v->channels)
+    text_printf(w->out, " %lld channels last", (long long)v->channels);
   text_printf(w->out, " %s ", (size_t)v->home < COUNT_OF(homes) ? homes[v->home] : "?");
   if (v->home == HOME_ARENA || v->home == HOME_PREPARED)
     text_printf(w->out, "%lld+%lld", (long long)v->offset, (long long)v->bytes);

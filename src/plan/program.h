@@ -22,10 +22,13 @@ typedef enum value_home {
 
 typedef struct program_value {
   sn_type type;  /* dims of the program */
-  sn_dim count;  /* elements; row-major and dense */
+  sn_dim count;  /* elements; dense, row-major or as `channels` says */
   int64_t bytes; /* at the symbols' maxima, the room that it has */
   value_home home;
   uint32_t index;
+  /* 0: row-major. Else its elements, counted as if row-major, are those of [n, channels, pixels] and stand as [n, pixels,
+   * channels] do: with their channels last. Of the arena alone. */
+  int64_t channels, pixels;
   int64_t offset;  /* of arenas: a multiple of PROGRAM_ALIGN */
   uint32_t source; /* value of the lowered graph that it is; for the verifier and for reports */
   uint32_t

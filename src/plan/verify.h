@@ -242,6 +242,8 @@ sym expect_load(const verifier *v, uint32_t value, spot at);
 int64_t expect_count(const verifier *v, uint32_t value);
 /* Readies the graph's side for new bindings. */
 sn_status expect_bind(verifier *v) SN_MUST_USE;
+/* The row-major number of the element that stands at a place in the memory of a value, which is within it. */
+int64_t expect_number(const program_value *value, int64_t at);
 /* Coordinates of a row-major number. */
 void expect_coordinates(const sn_type *type, int64_t number, int64_t *out);
 

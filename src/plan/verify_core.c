@@ -221,6 +221,7 @@ static sn_status check_operand(const core_check *k, int i, bool out, const strid
     for (int d = 0; d < w.rank; d++)
       found.number += points[p][d] * verify_size(v, s->stride[d]);
     coordinates_of(k, &w, points[p], value, at);
+    found.number = expect_number(&v->p->values[s->value], found.number);
     bool fits = out ? found.number == number_of(shape_of(k, value), at)
                     : expect_load(v, v->p->values[s->value].source, found).hash ==
                           expect_element(v, value, at, false).hash;

@@ -240,6 +240,14 @@ int64_t expect_count(const verifier *v, uint32_t value) {
   return n;
 }
 
+int64_t expect_number(const program_value *value, int64_t at) {
+  if (!value->channels)
+    return at;
+  int64_t c = at % value->channels, pixel = at / value->channels;
+  int64_t p = pixel % value->pixels, n = pixel / value->pixels;
+  return (n * value->channels + c) * value->pixels + p;
+}
+
 void expect_coordinates(const sn_type *type, int64_t number, int64_t *out) {
   memset(out, 0, SN_MAX_RANK * sizeof *out);
   for (int d = type->shape.rank - 1; d >= 0; d--)

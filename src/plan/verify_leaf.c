@@ -112,6 +112,14 @@ sn_status verify_assigned(verifier *v) {
   return SN_OK;
 }
 
+/* Row-major, or channels last: a permutation of its elements. */
+static bool is_order(const program_value *x) {
+  int64_t image;
+  return !x->channels || (x->home == HOME_ARENA && x->channels > 0 && x->pixels > 0 &&
+                          mul_fits(x->channels, x->pixels, &image) && dim_is_number(x->count) &&
+                          x->count % image == 0);
+}
+
 static sn_status check_values(const verifier *v) {
   const program *p = v->p;
   for (uint32_t id = 1; id < p->n_values; id++) {
@@ -122,6 +130,8 @@ static sn_status check_values(const verifier *v) {
       return verify_fail(v, -1, id, "has no home");
     if (x->bytes > DIM_LIMIT || x->offset < 0 || x->offset > DIM_LIMIT)
       return verify_fail(v, -1, id, "has no place");
+    if (!is_order(x))
+      return verify_fail(v, -1, id, "stands in an order that is none");
     if (!same_type(&x->type, &v->g->values[x->source].type) ||
         x->count != dim_count(v->g, x->type.shape))
       return verify_fail(v, -1, id, "has another type than in the graph");

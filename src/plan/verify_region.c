@@ -124,8 +124,12 @@ static sn_status load(const frame *f, const instr *i, int lane, sym *out) {
   if (o.fails || (f->empty && !i->row))
     return SN_OK;
   spot s = spot_of(f, i->at.base, i->at.terms, i->at.n_terms, lane);
-  if (!o.unknown && !in_value(f, i, s))
+  if ((!o.unknown || value->channels) && !in_value(f, i, s))
     return bad_element(f, i, s.number);
+  if (value->channels && s.regs)
+    return verify_fail(f->v, f->step, i->at.value,
+                       "has its channels last, but is read at a register");
+  s.number = expect_number(value, s.number);
   position where;
   if (f->v->seen_through[value->source] == f->v->serial && !o.unknown &&
       plain_position(f, &i->at, lane, s, &f->v->types[value->source], &where)) {
@@ -170,15 +174,19 @@ static sn_status compare_update(const frame *f, const instr *i, int lane) {
 }
 
 static sn_status compare(const frame *f, const instr *i, int lane) {
-  if (update_base(f->v, i))
-    return compare_update(f, i, lane);
   verifier *v = f->v;
   const program_value *value = &v->p->values[i->at.value];
+  uint32_t base = update_base(v, i);
+  if (base && (value->channels || v->p->values[base].channels))
+    return verify_fail(v, f->step, i->at.value, "has its channels last, but is an update");
+  if (base)
+    return compare_update(f, i, lane);
   spot s = spot_of(f, i->at.base, i->at.terms, i->at.n_terms, lane);
   uint32_t target = verify_target(v, value);
   int64_t at[SN_MAX_RANK];
   if (s.regs || !in_value(f, i, s))
     return bad_element(f, i, s.number);
+  s.number = expect_number(value, s.number);
   sym found = sym_cast(value->type.dtype, frame_register(f, i->a, lane));
   expect_coordinates(&v->types[target], s.number, at);
   sym expected = expect_element(v, target, at, false);

@@ -160,6 +160,8 @@ static sn_status create(sn_session *s, const sn_session_options *o) {
                        .watched = o->finite_output,
                        .cache = o->plan_cache,
                        .device = s->device->name};
+  if (s->device->channels_last)
+    c.channels_last = s->device->channels_last(s->device, s->ctx, o->precision);
   SN_TRY(compile_graph(s->graph, &c, &p->compiled));
   compile_forget(&p->compiled);
   SN_TRY(allocate(s));

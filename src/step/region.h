@@ -59,7 +59,7 @@ typedef struct check {
   sn_dim offset, size, divisor;
 } check;
 
-/* The element base + terms of a value, row-major. A load of which a check fails gives 0 and touches nothing. Stores
+/* The element base + terms of a value, counted as they stand in memory. A load of which a check fails gives 0 and touches nothing. Stores
  * have no checks; one through a register writes part of a value, which is in place of its base and keeps the rest
  * (update_slice). */
 typedef struct access {

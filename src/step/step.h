@@ -62,6 +62,7 @@ typedef struct matmul_part {
   int n_accs;
   const matmul_acc *accs;
   region epilogue;
+  bool gradient; /* of a convolution: fewer bits do than for what it is the gradient of */
 } matmul_part;
 
 /* An operand or result of a core: a value seen through strides. Axis d of the operand has extent dim[d] and element

@@ -80,6 +80,10 @@ static program *random_one(sn_ctx *ctx, uint64_t seed) {
     name_leaves(p, &p->inputs, p->n_inputs);
     name_leaves(p, &p->outputs, p->n_outputs);
     name_leaves(p, &p->states, p->n_states);
+    for (uint32_t v = 1; v < p->n_values; v += 3) {
+      p->values[v].channels = 16 * v;
+      p->values[v].pixels = v + 5;
+    }
   }
   sn_graph_destroy(g);
   return p;
@@ -101,7 +105,10 @@ static void check_same(const program *a, const program *b) {
   CHECK(a->arena_bytes == b->arena_bytes && a->lower_bound == b->lower_bound);
   for (uint32_t v = 1; v < a->n_values && v < b->n_values; v++)
     CHECK(a->values[v].first == b->values[v].first && a->values[v].last == b->values[v].last &&
-          a->values[v].offset == b->values[v].offset && a->values[v].source == b->values[v].source);
+          a->values[v].offset == b->values[v].offset &&
+          a->values[v].source == b->values[v].source &&
+          a->values[v].channels == b->values[v].channels &&
+          a->values[v].pixels == b->values[v].pixels);
   mem_free_str(a->memory.ctx, x);
   mem_free_str(a->memory.ctx, y);
 }

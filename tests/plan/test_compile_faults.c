@@ -79,7 +79,8 @@ static sn_status build(sn_ctx *ctx, const subject *s, sn_graph **out) {
 /* One compilation with allocation `at` (from here on) failing; whether one failed. */
 static bool compile_failing(fault_heap *heap, const sn_graph *g, const subject *s, int64_t at,
                             bool persistent) {
-  compile_options o = {.no_opt = !s->optimised, .no_fusion = s->no_fusion};
+  compile_options o = {
+      .no_opt = !s->optimised, .no_fusion = s->no_fusion, .channels_last = !s->optimised};
   compiled c;
   int64_t blocks = heap->blocks, failed = heap->failed;
   size_t bytes = heap->bytes;

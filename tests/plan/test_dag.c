@@ -394,7 +394,7 @@ TEST(laid_out_code_stores_what_the_graph_says) {
     for (int k = 0; k < 60; k++)
       add_some(&s, &d);
     add_sinks(&s, &d, sink);
-    REQUIRE(dag_layout(&d, sink, &s.memory, &code, &phases) == SN_OK);
+    REQUIRE(dag_layout(&d, sink, false, &s.memory, &code, &phases) == SN_OK);
     check_order(&code, phases);
     check_used(&code);
     fill(&by_node);
@@ -507,7 +507,7 @@ TEST(accesses_are_row_major_numbers) {
     access a;
     split_place(&s, &at);
     sn_shape shape = SN_SHAPE(3, 4);
-    REQUIRE(dag_access(g, &at, shape, 5, &room, &a));
+    REQUIRE(dag_access(g, &at, shape, false, 5, &room, &a));
     CHECK_EQ_INT(a.value, 5);
     for (int64_t i = 0; i < 12 * 24; i++) {
       const int64_t point[] = {i / 24, i % 24};
@@ -520,7 +520,7 @@ TEST(accesses_are_row_major_numbers) {
   whole.c[1] = (coord){.n = 1, .terms = {{.axis = 0, .stride = 1, .div = 1, .mod = 4}}};
   access_room room;
   access a;
-  CHECK(dag_access(g, &whole, SN_SHAPE(3, 4), 1, &room, &a));
+  CHECK(dag_access(g, &whole, SN_SHAPE(3, 4), false, 1, &room, &a));
   CHECK_EQ_INT(a.n_terms, 1); /* i / 4 * 4 + i % 4 is i */
   CHECK_EQ_INT(a.terms[0].div, 1);
   CHECK_EQ_INT(a.terms[0].mod, 0);

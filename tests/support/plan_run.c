@@ -21,7 +21,7 @@ enum { GUARD_BYTE = 0xa5 };
 
 static sn_status by_hand(plan_run *r) {
   opt_options o = OPT_OPTIONS_INIT;
-  plan_options p = {.no_fusion = r->options.no_fusion};
+  plan_options p = {.no_fusion = r->options.no_fusion, .channels_last = r->options.channels_last};
   if (!r->options.no_opt)
     SN_TRY(opt_run(r->g, &o, &r->c.optimised, NULL));
   SN_TRY(plan_lower(r->c.optimised ? r->c.optimised : r->g, &r->c.lowered));
@@ -354,7 +354,10 @@ plan_verdict plan_check(const sn_graph *g, int modes, const plan_numbers *n, int
       continue;
     plan_run r;
     char said[700] = "";
-    compile_options o = {.no_fusion = mode & 1, .no_opt = mode & 2, .cut_all = mode & 2};
+    compile_options o = {.no_fusion = mode & 1,
+                         .no_opt = mode & 2,
+                         .channels_last = mode & 2 ? 1 : 0,
+                         .cut_all = mode & 2};
     plan_verdict one = PLAN_WRONG;
     if (plan_run_start(&r, g, &o) == SN_OK)
       one = check_all(&r, n, n_numbers, said, sizeof said);

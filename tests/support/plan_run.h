@@ -69,7 +69,7 @@ void plan_results_end(plan_results *r);
 plan_verdict plan_run_compare(plan_run *r, const plan_numbers *n, char *why, size_t size);
 
 /* Compiles with and without fusion, with and without the optimiser, as `modes` says (bits: 1 no_fusion, 2 no_opt;
- * each mode counts as 1 << bits; without the optimiser all that can be is cut), and compares at these numbers. `why` begins with the mode; tally, which may be
+ * each mode counts as 1 << bits; without the optimiser all that can be is cut, and channels stand last), and compares at these numbers. `why` begins with the mode; tally, which may be
  * NULL, is added to. */
 enum { PLAN_FUSED = 1, PLAN_UNFUSED = 2, PLAN_PLAIN_FUSED = 4, PLAN_PLAIN_UNFUSED = 8 };
 plan_verdict plan_check(const sn_graph *g, int modes, const plan_numbers *n, int n_numbers,

@@ -12,7 +12,11 @@ vm *vm_create(int subgroup) {
   return v;
 }
 
-void vm_hide_places(vm *v, bool hide) { v->hides_places = hide; }
+void vm_hide_places(vm *v, bool f16, bool bf16) {
+  v->hides_places[FLOAT_16] = f16;
+  v->hides_places[FLOAT_B16] = bf16;
+  v->hides_places[FLOAT_32] = f16 && bf16;
+}
 
 static void free_module(vm_module *m) {
   for (uint32_t i = 0; i < m->types.n; i++)

@@ -32,8 +32,9 @@ typedef struct vm_module vm_module;
 
 vm *vm_create(int subgroup);
 void vm_destroy(vm *v);
-/* Elements of matrices are at no places that a kernel could know, where they would be at those of kernel_matrix.h. */
-void vm_hide_places(vm *v, bool hide);
+/* Elements of matrices of f16, of bf16 are at no places that a kernel could know, where they would be at those of kernel_matrix.h. Sums'
+ * are at theirs unless both are hidden. */
+void vm_hide_places(vm *v, bool f16, bool bf16);
 /* What was found last; "" when nothing was. */
 const char *vm_finding(const vm *v);
 

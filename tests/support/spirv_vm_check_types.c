@@ -19,6 +19,8 @@ static bool like(const vm_module *m, const vm_type *a, const vm_type *b) {
 static bool all_like(vm_module *m, uint32_t at, vm_kind kind, const vm_type *as) {
   if (!is_kind(m, as, kind))
     return vm_wrong(m, at, "its type is of another kind");
+  if (kind == KIND_FLOAT && as->encoding == FLOAT_B16)
+    return vm_wrong(m, at, "bf16 has no arithmetic");
   for (uint32_t i = 3; i < vm_length(m, at); i++) {
     const vm_type *t = vm_type_of(m, m->words[at + i]);
     if (!t || !like(m, t, as) || (kind == KIND_FLOAT && !vm_type_same(t, as)))

@@ -109,13 +109,13 @@ static bool survey_outside(survey *s, int code, uint32_t at) {
     PUSH(m->functions,
          (vm_function){.id = w[2], .type = w[4], .at = at, .first_block = m->blocks.n});
     return true;
+  case VM_Capability: m->has_bf16 = m->has_bf16 || w[1] == CAPABILITY_BF16; return true;
   case VM_Nop:
   case VM_Source:
   case VM_SourceExtension:
   case VM_Name:
   case VM_MemberName:
   case VM_Extension:
-  case VM_Capability:
   case VM_TypeForwardPointer:
   case VM_NoLine:
   case VM_ModuleProcessed: return true;

@@ -28,6 +28,7 @@ enum {
   STORE_FUNCTION = 7
 };
 enum { STORE_PUSH = 9, STORE_BUFFER = 5349 };
+enum { CAPABILITY_BF16 = 5116 };
 
 typedef enum vm_rule {
   RULE_NONE,
@@ -203,6 +204,7 @@ struct vm_module {
   uint32_t n_private;    /* scalars of its variables */
   uint32_t n_shared;     /* of the workgroup's */
   uint32_t glsl, entry, local[3];
+  bool has_bf16; /* the capability */
 };
 
 /* --- running --- */
@@ -243,7 +245,7 @@ typedef struct vm_mapping {
 
 struct vm {
   int subgroup;
-  bool hides_places;
+  bool hides_places[3]; /* by encoding of elements */
   char finding[1024];
   LIST(vm_mapping) maps;
   LIST(vm_module *) modules;

@@ -6,7 +6,7 @@
 enum { MATRIX_MOST = 256 * 256, USE_B = 1, PLACES_SIDE = 16, PLACES_THREADS = 32 };
 
 static bool has_places(const vm *v, const vm_type *t, int n) {
-  return !v->hides_places && n == PLACES_THREADS && t->rows == PLACES_SIDE &&
+  return !v->hides_places[t->encoding] && n == PLACES_THREADS && t->rows == PLACES_SIDE &&
          t->columns == PLACES_SIDE;
 }
 

@@ -68,6 +68,8 @@ static bool declare_scalar(vm_module *m, int code, uint32_t at, vm_type *t) {
   t->encoding = w[2] == 32 ? FLOAT_32 : bf16 ? FLOAT_B16 : FLOAT_16;
   if (bf16 && (w[3] != 0 || w[2] != 16))
     return vm_wrong(m, at, "floats of an unknown encoding");
+  if (bf16 && !m->has_bf16)
+    return vm_wrong(m, at, "bf16 without its capability");
   return w[2] == 16 || w[2] == 32 || vm_wrong(m, at, "floats of %u bits", w[2]);
 }
 

@@ -220,7 +220,7 @@ static sn_status take_results(machine *m) {
 
 sn_status vm_execute(vm_execution *x) {
   machine m = {.x = x, .p = x->program, .v = vm_create(x->target.subgroup)};
-  vm_hide_places(m.v, !x->target.places);
+  vm_hide_places(m.v, !x->target.places, !x->target.bf16_places);
   arena_init(&m.memory, x->ctx);
   make_homes(&m);
   m.launcher = (vm_launcher){.v = m.v,

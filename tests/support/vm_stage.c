@@ -16,7 +16,7 @@ bool stage_open(vm_stage *s, int subgroup, void (*body)(kernel *k)) {
   arena_init(&s->memory, s->ctx);
   s->env =
       (emit_env){.ctx = s->ctx, .memory = &s->memory, .target = &s->target, .shaders = &s->shaders};
-  kernel *k = kernel_open(&s->env, STAGE_THREADS, 1);
+  kernel *k = kernel_open(&s->env, STAGE_THREADS, false);
   body(k);
   return CHECK(kernel_close(k, &s->made) == SN_OK);
 }
@@ -31,7 +31,7 @@ void stage_close(vm_stage *s) {
 
 static void make_memory(vm_stage *s) {
   s->v = vm_create(s->target.subgroup);
-  vm_hide_places(s->v, s->hides_places);
+  vm_hide_places(s->v, s->hides_places, s->hides_places);
   vm_memory_create(&s->data, 4 * STAGE_WORDS);
   vm_memory_create(&s->read_only, 64);
   vm_memory_define(&s->data, 0, 4 * STAGE_DEFINED, true);

@@ -128,7 +128,7 @@ bool vm_step_run(vm_step *v, const step *s) {
     abort();
   m->step = v;
   m->v = vm_create(v->target.subgroup);
-  vm_hide_places(m->v, !v->target.places);
+  vm_hide_places(m->v, !v->target.places, !v->target.bf16_places);
   arena_init(&m->memory, v->ctx);
   v->finding[0] = 0;
   v->launches = 0;

@@ -181,6 +181,19 @@ static sn_status lower(const device *d, sn_ctx *ctx, const program *p,
   return vulkan_lower(d, ctx, p, options, &(hand_made){0}, out);
 }
 
+/* Kernels that build matrices in registers load 16 bytes along k: the channels of one place of a window. A GPU that cannot be opened
+ * asks for nothing; lowering will say why. */
+static int channels_last(const device *d, sn_ctx *ctx, sn_precision precision) {
+  enum { MATRIX_SIDE = 16 };
+  gpu *g;
+  if (precision == SN_PRECISION_EXACT || gpu_get(ctx, vulkan_index(d), &g) != SN_OK)
+    return 0;
+  gpu_target target = g->target;
+  vulkan_prove_matrices(d, g, &target);
+  gpu_put(g);
+  return target.bf16_places ? MATRIX_SIDE : 0;
+}
+
 /* --- what became of it --- */
 
 static void count(const device_plan *dp, device_counts *out) {
@@ -215,6 +228,7 @@ static void fill_devices(void) {
   for (devices.n = 0; devices.n < gpu_count(); devices.n++)
     devices.list[devices.n] = (device){.name = gpu_at(devices.n)->name,
                                        .description = gpu_at(devices.n)->description,
+                                       .channels_last = channels_last,
                                        .lower = lower,
                                        .run = plan_run,
                                        .destroy = destroy,

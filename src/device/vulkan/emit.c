@@ -1,4 +1,7 @@
-/* Steps as launches: kernels of the parts, equal ones joined. See emit.h. */
+/* Steps as launches: kernels of the parts, equal ones joined. See emit.h.
+ *
+ * A kernel that finds its part by its workgroup's number (merged) is another shader than the same kernel alone, and slower to begin.
+ * So parts are emitted as if each were alone; where some turn out to be equal, the step is emitted once more, with those merged. */
 #include "device/vulkan/emit_matmul_rewrite.h"
 
 static sn_status (*const archetypes[STEP_ARCHETYPES])(emitter *e, const part *p) = {
@@ -15,7 +18,7 @@ static sn_status (*const archetypes[STEP_ARCHETYPES])(emitter *e, const part *p)
 
 kernel *emit_open(emitter *e, int threads) {
   e->n_recent = e->n_loads = e->n_known = 0; /* another kernel's numbers */
-  return e->k = kernel_open(&e->env, threads, e->step->n_parts);
+  return e->k = kernel_open(&e->env, threads, e->merges && e->merges[e->n_made]);
 }
 
 static sn_status add_made(emitter *e, const struct made_kernel *made) {
@@ -63,6 +66,10 @@ sn_status emit_launch(emitter *e, bool after) { return emit_launch_when(e, after
 
 /* --- joining --- */
 
+static bool are_equal(const struct made_kernel *a, const struct made_kernel *b) {
+  return a->level == b->level && a->kept == b->kept && a->made.code == b->made.code;
+}
+
 static int block_words(int n_parts, int n_slots) {
   return BLOCK_HEADER + block_even(n_parts) + n_parts * block_even(n_slots);
 }
@@ -76,8 +83,7 @@ static sn_status join(emitter *e, int first, launch *out) {
     return SN_ERR_NO_MEMORY;
   for (int i = first; i < e->n_made; i++) {
     struct made_kernel *other = &e->made[i];
-    if (other->taken || other->level != m->level || other->kept != m->kept ||
-        other->made.code != m->made.code)
+    if (other->taken || !are_equal(m, other))
       continue;
     if (n > 0 && (!m->made.code->merged || n == LAUNCH_PARTS || block_words(n + 1, slots) > most))
       break;
@@ -113,13 +119,56 @@ static sn_status join_all(emitter *e, step_launches *out) {
   return SN_OK;
 }
 
+/* --- steps --- */
+
+/* Which kernels the step has more than once; false: none. What makes kept memory runs once, and is not merged for that. */
+static bool find_equal(const emitter *e, bool *out) {
+  bool any = false;
+  for (int i = 0; i < e->n_made; i++) {
+    for (int k = 0; k < e->n_made && !e->made[i].kept && !out[i]; k++)
+      out[i] = k != i && are_equal(&e->made[i], &e->made[k]);
+    any = any || out[i];
+  }
+  return any;
+}
+
+static sn_status emit_parts(emitter *e, int n_parts) {
+  const step *s = e->step;
+  sn_status status = SN_OK;
+  e->env.scratch = 0;
+  e->n_made = 0;
+  for (e->part = 0; e->part < n_parts && status == SN_OK; e->part++) {
+    e->level = 0;
+    status = (e->env.by_hand ? e->env.by_hand : archetypes[s->kind])(e, &s->parts[e->part]);
+  }
+  return status;
+}
+
+/* The second time as if there had been no first, but for what is known from it. */
+static sn_status emit_merged(emitter *e, int n_parts) {
+  const int n_shaders = e->env.shaders->n;
+  const struct kept_table kept = e->env.kept ? *e->env.kept : (struct kept_table){0};
+  SN_TRY(emit_parts(e, n_parts));
+  bool *merges = arena_array(e->env.memory, (size_t)e->n_made + 1, sizeof *merges);
+  if (!merges)
+    return SN_ERR_NO_MEMORY;
+  if (n_parts == 1 || !find_equal(e, merges))
+    return SN_OK;
+  e->env.shaders->n = n_shaders;
+  if (e->env.kept) {
+    e->env.kept->n = kept.n;
+    e->env.kept->bytes = kept.bytes;
+  }
+  e->merges = merges;
+  return emit_parts(e, n_parts);
+}
+
 sn_status emit_step(const emit_env *env, const step *s, step_launches *out) {
   emitter *e = mem_alloc(env->ctx, sizeof *e);
   *out = (step_launches){0};
   if (!e)
     return SN_ERR_NO_MEMORY;
   e->env = *env;
-  e->env.scratch = 0;
   e->reg = e->regs[0];
   e->absorbed = emit_absorbed(e, s);
   sn_status status = SN_OK;
@@ -129,10 +178,8 @@ sn_status emit_step(const emit_env *env, const step *s, step_launches *out) {
     n_parts = s->n_parts;
   }
   e->step = s;
-  for (e->part = 0; e->part < n_parts && status == SN_OK; e->part++) {
-    e->level = 0;
-    status = (env->by_hand ? env->by_hand : archetypes[s->kind])(e, &s->parts[e->part]);
-  }
+  if (status == SN_OK)
+    status = emit_merged(e, n_parts);
   if (status == SN_OK)
     status = join_all(e, out);
   else

@@ -19,6 +19,7 @@ enum {
   EMIT_ACCS = 8,
   EMIT_UNROLL = 12 /* points that a thread has at once, at most */,
   EMIT_WINDOW = 9 /* those of windows */,
+  EMIT_WIDE = 4 /* neighbouring rows of a thread, with the points of a window each */,
   EMIT_RECENT = 256,
   EMIT_LOADS = 64
 };
@@ -30,7 +31,7 @@ typedef struct emitter {
   val axis[REGION_AXES]; /* coordinates of the point; 0: not known here */
   val acc[EMIT_ACCS];
   val *reg; /* registers of the point at hand: one of these */
-  val regs[EMIT_UNROLL][REGION_MAX];
+  val regs[EMIT_WIDE * EMIT_WINDOW][REGION_MAX];
   const instr *code; /* of the region that is being emitted */
   int part, level;   /* of the step; how many kernels the part has had */
   const loop_part
@@ -41,6 +42,7 @@ typedef struct emitter {
     bool after, taken, kept;
   } * made;
   int n_made, room_made;
+  const bool *merges;  /* by kernel, in the order in which they are made; NULL: none */
   struct made_linear { /* numbers that were made of coordinates lately: see emit_index.c */
     spirv_id block;
     sn_dim base, size, divisor; /* size -1: no check, but base + terms */
@@ -54,6 +56,7 @@ typedef struct emitter {
     spirv_id block;
     uint32_t value;
     val at, lane;
+    bool four; /* a vector of it and the three behind it */
   } loads[EMIT_LOADS];
   int n_loads;
   const sn_dim *extent; /* of the axes; NULL: not known */
@@ -75,7 +78,7 @@ bool emit_is_absorbed(const emitter *e, const step *s);
 const loop_part *emit_absorbed(const emitter *e, const step *s);
 
 /* --- for archetypes --- */
-/* A kernel for the part at hand; its number of parts decides whether it is merged. NULL: no memory. */
+/* A kernel for the part at hand. NULL: no memory. */
 kernel *emit_open(emitter *e, int threads);
 /* Closes e->k and adds its launch; `after`: it needs what the launches before it have made. The n-th kernels of the parts
  * run together, before all n+1st. */
@@ -88,6 +91,8 @@ sn_status emit_launch_when(emitter *e, bool after, const amount *of, int64_t lea
 
 sn_status emit_loop(emitter *e, const part *p) SN_MUST_USE; /* pointwise and row */
 sn_status emit_rows(emitter *e, const loop_part *p) SN_MUST_USE;
+/* The same, its points counted in the order in which memory has them; NULL: no memory. */
+const loop_part *emit_order_axes(emitter *e, const loop_part *p);
 /* The same with fewer axes, where that can be; NULL: no memory. */
 const loop_part *emit_few_axes(emitter *e, const loop_part *p);
 sn_status emit_matmul(emitter *e, const part *p) SN_MUST_USE;
@@ -106,6 +111,7 @@ val emit_instr(emitter *e, const instr *i);
 /* A number as a coordinate: what divides it is a number, too. */
 val emit_known(emitter *e, int64_t x);
 val emit_linear(emitter *e, sn_dim base, int n_terms, const term *terms);
+val emit_term(emitter *e, const term *t); /* one of them */
 val emit_inside(emitter *e, const access *at);
 /* Whether two accesses are of the same element at every point. */
 bool access_same(const access *a, const access *b);
@@ -144,11 +150,23 @@ typedef struct row_threads {
   /* How many reductions each have places of their own in shared memory, and how many had them so far; 0: all have the same
    * ones, so that there is another wait behind each. */
   int own, taken;
-  val shared; /* u32, made when needed */
+  val shared;    /* u32, made when needed */
+  bool by_first; /* only the first lanes of rows need the result */
 } row_threads;
 row_threads emit_row_threads(emitter *e, int lanes, bool columns);
 /* All lanes' values of a row made one; every lane gets it. All threads of the workgroup must get here. */
 val emit_reduce_lanes(emitter *e, row_threads *t, reduce_kind kind, sn_dtype dtype, val mine);
+/* The same of several values, in place, with one wait for all. There is room for them: t->own. */
+enum { EMIT_TOGETHER = 16 };
+typedef struct lanes_value {
+  reduce_kind kind;
+  sn_dtype dtype;
+  val mine;
+} lanes_value;
+void emit_reduce_values(emitter *e, row_threads *t, int n, lanes_value *values);
+/* A row's sum, and the sum of the squares of what its numbers differ from their mean by, of those that lanes have of n numbers each;
+ * in place, with one wait. There is room for two: t->own. */
+void emit_reduce_moments(emitter *e, row_threads *t, int n, val *sum, val *squares);
 /* Threads of a workgroup that suit the device: 256, or 64 on one without many units. */
 int emit_threads(const emitter *e);
 /* The f32 of an f16's bits (u32), and back, to nearest even. */

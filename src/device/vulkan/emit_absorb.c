@@ -87,7 +87,7 @@ static bool can_hold(const emitter *e, const matmul_part *m, const loop_part *no
     return false;
   matmul_way way = matmul_choose(e, m);
   const few_shape *f = &way.few;
-  if (way.tiles || way.matrix || way.direct || way.packed || way.splits > 1 || f->side != 0 ||
+  if (way.tiles || way.matrix || way.direct || way.splits > 1 || f->side != 0 ||
       f->few * points > ABSORBED_POINTS)
     return false;
   row_shape shape = row_shape_of(e, norm, f->threads, false);

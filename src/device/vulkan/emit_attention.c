@@ -3,6 +3,7 @@
  *
  * Few queries against many keys (a model that writes): the keys are cut, each part is a workgroup's, and a second launch joins what the
  * parts came to. Which of the two forms it is depends on sizes alone. */
+#include "device/vulkan/emit_attention_flash.h"
 #include "device/vulkan/emit_attention_solo.h"
 
 #include <math.h>
@@ -348,6 +349,10 @@ sn_status emit_attention(emitter *e, const part *p) {
     f.least = FORWARD_FEW + 1;
   }
   f.solo = most >= f.least && forward_solo_fits(e, &f);
+  if (most >= f.least && !f.solo && forward_flash_fits(e, &f)) {
+    f.most = INT64_MAX;
+    return forward_flash(e, &f, most);
+  }
   if (f.solo || (most >= f.least && forward_matrix_fits(e, &f))) {
     f.most = INT64_MAX;
     f.cut = false;

@@ -77,10 +77,6 @@ void grad_weights(emitter *e, const backward *g, const grad_query *q, val j, val
 
 /* --- blocks --- */
 
-amount grad_parts(const grad_cut *c) {
-  return c->each > 0 ? (amount){c->over.n, c->each, c->over.dims} : (amount){.n = 0, .tile = 1};
-}
-
 typedef struct grad_block {
   tiles t;
   grad_cut c;
@@ -132,14 +128,6 @@ static grad_cut cut_of(const emitter *e, const backward *g, const amount *list, 
   return (grad_cut){over, attention_part(e, groups, sizes_most(&e->env, over.n, over.dims))};
 }
 
-int64_t grad_take_parts(emitter *e, const grad_cut *c, const strided *to) {
-  int64_t all = sizes_most(&e->env, c->over.n, c->over.dims);
-  if (c->each == 0 || !to->value)
-    return 0;
-  int64_t parts = (all + c->each - 1) / c->each;
-  return scratch_take(&e->env, parts * sizes_most(&e->env, 4, to->dim) * 4);
-}
-
 static row_list list_of(emitter *e, const grad_block *w, const strided *of, sn_dim width, bool keys,
                         val first) {
   return (row_list){.of = of,
@@ -150,23 +138,6 @@ static row_list list_of(emitter *e, const grad_block *w, const strided *of, sn_d
                     .first = first,
                     .low = k_index(e->k, 0),
                     .high = keys ? w->keys : w->rows};
-}
-
-/* The number of an element of a part of a result, which is dense there. */
-static val part_at(emitter *e, const strided *to, val part_number, const val at[4]) {
-  kernel *k = e->k;
-  val sum = part_number;
-  for (int d = 0; d < 4; d++)
-    sum = k_add(k, k_mul(k, sum, k_size(k, to->dim[d])), at[d]);
-  return sum;
-}
-
-void grad_put(emitter *e, const grad_cut *c, const strided *to, int64_t byte, val part_number,
-              const val at[4], val x) {
-  if (c->each > 0)
-    k_store(e->k, k_scratch(e->k, byte), part_at(e, to, part_number, at), x);
-  else
-    core_store(e, to, at, x);
 }
 
 /* A result's columns of a thread. */
@@ -183,46 +154,6 @@ static void put_sums(emitter *e, const grad_block *w, const strided *to, int whi
     grad_put(e, &w->c, to, w->bytes[which], w->part, all, x);
     k_if_end(k, &inside);
   }
-}
-
-/* A result from its parts. */
-static sn_status add_parts(emitter *e, const grad_cut *c, const strided *to, int64_t byte,
-                           bool after) {
-  enum { TOGETHER = 4 };
-  kernel *k = emit_open(e, core_threads(e));
-  if (!k)
-    return SN_ERR_NO_MEMORY;
-  amount parts = grad_parts(c);
-  val at[4], rest = k_add(k, k_mul(k, k->group, k_index(k, k->threads)), k->local), flat = rest;
-  val all = k_sizes(k, 4, to->dim), n = k_amount(k, &parts), zero = k_f32(k, 0), x[TOGETHER];
-  val last = k_sub(k, n, k_index(k, 1)), sum = k_var(k, zero), none = k_index(k, 0);
-  k_if inside = k_if_begin(k, k_lt(k, flat, all));
-  for (int d = 3; d > 0; d--) {
-    amount by = amount_of(&to->dim[d]);
-    rest = k_divide(k, rest, &by, &at[d]);
-  }
-  at[0] = rest;
-  k_loop i = k_loop_begin(k, none, n, k_index(k, TOGETHER));
-  for (int t = 0; t < TOGETHER; t++) {
-    val number = k_add(k, i.i, k_index(k, t)), place = k_mul(k, k_min(k, number, last), all);
-    x[t] = k_load(k, k->s.f32, k_scratch(k, byte), k_add(k, place, flat));
-    x[t] = k_select(k, k_lt(k, number, n), x[t], zero);
-  }
-  for (int t = 0; t < TOGETHER; t++)
-    k_set(k, sum, k_add(k, k_get(k, sum), x[t]));
-  k_loop_end(k, &i);
-  core_store(e, to, at, k_get(k, sum));
-  k_if_end(k, &inside);
-  kernel_grid(k, 1, &(amount){4, k->threads, to->dim});
-  return emit_launch(e, after);
-}
-
-void grad_add_later(grad_rest *r, const grad_cut *c, const strided *to, int64_t byte) {
-  if (c->each == 0 || !to->value)
-    return;
-  r->at[r->n].cut = *c;
-  r->at[r->n].to = to;
-  r->at[r->n++].byte = byte;
 }
 
 typedef void (*run_block)(emitter *e, const backward *g, grad_block *w, val careful);
@@ -375,15 +306,15 @@ static sn_status grad_few(emitter *e, const backward *g) {
 /* dk and dv wait for nothing that dq makes: both run side by side. */
 static sn_status grad_many(emitter *e, const backward *g) {
   bool matrix = grad_matrix_fits(e, g), keys = g->to[DK].value || g->to[DV].value;
-  bool queries = g->to[DQ].value != 0;
+  bool queries = g->to[DQ].value != 0, flash = grad_flash_fits(e, g);
   grad_rest rest = {0};
-  if (queries)
+  if (flash)
+    SN_TRY(grad_flash(e, g, &rest));
+  if (queries && !flash)
     SN_TRY(matrix ? grad_matrix(e, g, false, true, &rest) : grad_queries(e, g, &rest));
-  if (keys)
+  if (keys && !flash)
     SN_TRY(matrix ? grad_matrix(e, g, true, !queries, &rest) : grad_keys(e, g, !queries, &rest));
-  for (int i = 0; i < rest.n; i++)
-    SN_TRY(add_parts(e, &rest.at[i].cut, rest.at[i].to, rest.at[i].byte, i == 0));
-  return SN_OK;
+  return grad_add_all(e, &rest);
 }
 
 sn_status emit_attention_grad(emitter *e, const part *p) {
@@ -397,7 +328,7 @@ sn_status emit_attention_grad(emitter *e, const part *p) {
   bool few = grad_solo_fits(e, &g), bias = g.a.bias->value && c->out[DBIAS].value;
   bool sinks = g.a.sinks->value && c->out[DSINKS].value;
   sn_dim rows[3] = {g.a.b, g.a.hq, g.a.sq};
-  if (!few || bias || sinks) {
+  if ((!few && !grad_flash_fits(e, &g)) || bias || sinks) {
     g.common = scratch_take(&e->env, sizes_most(&e->env, 3, rows) * 4);
     SN_TRY(find_common(e, &g));
   }

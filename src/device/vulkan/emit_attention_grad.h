@@ -27,6 +27,7 @@ grad_query grad_query_of(emitter *e, const backward *g, query q);
 void grad_weights(emitter *e, const backward *g, const grad_query *q, val j, val product,
                   val arrives, val *p, val *ds, val *dx);
 
+/* --- emit_attention_grad_parts.c --- */
 /* How what a workgroup passes over is cut, where its list alone has too few blocks: a further launch adds the parts up. */
 typedef struct grad_cut {
   amount over; /* all of it */
@@ -38,17 +39,22 @@ int64_t grad_take_parts(emitter *e, const grad_cut *c, const strided *to);
 /* An element of a result, or of its part where it is cut. */
 void grad_put(emitter *e, const grad_cut *c, const strided *to, int64_t byte, val part_number,
               const val at[4], val x);
+/* Four neighbours from `column` on, those that there are. at: entry, head, number. */
+void grad_put_four(emitter *e, const grad_cut *c, const strided *to, int64_t byte, val part_number,
+                   const val at[3], val column, const val x[4]);
 /* Results whose parts are to be added up behind all other launches, side by side. */
 typedef struct grad_rest {
   int n;
-  struct {
+  struct grad_later {
     grad_cut cut;
     const strided *to;
     int64_t byte;
   } at[3];
 } grad_rest;
 void grad_add_later(grad_rest *r, const grad_cut *c, const strided *to, int64_t byte);
+sn_status grad_add_all(emitter *e, const grad_rest *r) SN_MUST_USE;
 
+/* --- other ways --- */
 /* emit_attention_grad_matrix.c: by matrices, where they fit; dq, or dk and dv. */
 bool grad_matrix_fits(const emitter *e, const backward *g);
 sn_status grad_matrix(emitter *e, const backward *g, bool keys, bool after,
@@ -57,6 +63,14 @@ sn_status grad_matrix(emitter *e, const backward *g, bool keys, bool after,
 /* emit_attention_solo_grad.c: one of DQ, DK, DV, for few rows; it does not need `common`. */
 bool grad_solo_fits(const emitter *e, const backward *g);
 sn_status grad_solo(emitter *e, const backward *g, int which) SN_MUST_USE;
+
+/* emit_attention_flash_grad.c: all launches for dq, dk and dv, for many rows; it does not need `common`. */
+bool grad_flash_fits(const emitter *e, const backward *g);
+sn_status grad_flash(emitter *e, const backward *g, grad_rest *rest) SN_MUST_USE;
+
+/* emit_attention_grad_plain.c: an element of DQ, DK or DV in plain f32, from columns from … to-1. at: entry, kv head, number in the list
+ * of rows, column. It does not need `common`. */
+val grad_plain_sum(emitter *e, const backward *g, int which, const val at[4], val from, val to);
 
 /* emit_attention_grad_sums.c: sums over heads and entries. */
 sn_status grad_bias(emitter *e, const backward *g) SN_MUST_USE;

@@ -110,3 +110,40 @@ void plain_grad_put(matrix_grad *w, int which, const strided *to, int64_t byte) 
   k_if_end(k, &there);
   k_loop_end(k, &x.l);
 }
+
+/* --- one element --- */
+
+static void add_element(emitter *e, const backward *g, int which, const val at[4], val n, val sum) {
+  kernel *k = e->k;
+  const attending *a = &g->a;
+  crew c = {.e = e};
+  bool keys = which != DQ;
+  val key = keys ? at[2] : n, p, dx;
+  query q = query_at(e, a, at[0], at[1], keys ? n : at[2]);
+  val above = k_le(k, q.low, key);
+  k_if seen = k_if_begin(k, k_and(k, above, k_lt(k, key, q.high)));
+  const val at_query[3] = {at[0], q.head, q.i}, at_key[3] = {at[0], at[1], key};
+  val product = plain_dot(&c, a->q, a->k, a->d, at_query, at_key);
+  val arrives = plain_dot(&c, g->d_out, a->v, a->dv, at_query, at_key);
+  grad_query x = {.q = q, .lse = core_load(e, g->lse, at_query)};
+  x.common = k_neg(k, plain_dot(&c, g->d_out, g->out, a->dv, at_query, at_query));
+  if (g->d_lse->value)
+    x.common = k_add(k, x.common, core_load(e, g->d_lse, at_query));
+  grad_weights(e, g, &x, key, product, arrives, &p, NULL, &dx);
+  val weight = which == DV ? p : dx;
+  k_if some = k_if_begin(k, k_ne(k, weight, k_f32(k, 0)));
+  val place[4] = {at[0], keys ? q.head : at[1], keys ? q.i : key, at[3]};
+  const strided *of = which == DQ ? a->k : which == DK ? a->q : g->d_out;
+  k_set(k, sum, k_fma(k, weight, core_load(e, of, place), k_get(k, sum)));
+  k_if_end(k, &some);
+  k_if_end(k, &seen);
+}
+
+val grad_plain_sum(emitter *e, const backward *g, int which, const val at[4], val from, val to) {
+  kernel *k = e->k;
+  val sum = k_var(k, k_f32(k, 0));
+  k_loop l = k_loop_rolled(k, from, to, k_index(k, 1));
+  add_element(e, g, which, at, l.i, sum);
+  k_loop_end(k, &l);
+  return k_get(k, sum);
+}

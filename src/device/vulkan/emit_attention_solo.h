@@ -3,16 +3,11 @@
  *
  * A subgroup has 16 rows (queries, or keys for their gradients) and passes over columns (keys, or queries) 16 at a time. The scores' sums
  * become the operand of the next product as they stand. Several subgroups of a workgroup share the columns of a block of rows, each has
- * every n-th 16 of them; results are added up in shared memory, a plane a subgroup, each place by the thread that owns it, and
- * the planes meet at the end.
+ * every n-th 16 of them; their results meet in shared memory, a plane a subgroup.
  *
- * Operands are passed over in loops instead of registers for all of them: a kernel that runs once in a while has to fetch its code
- * first, 16 bytes an instruction, and where there are few rows that takes longer than the work. With many rows and columns crews
- * (emit_attention_matrix.h) are faster, which read keys once for more queries.
- *
- * Numbers of a step are multiplied with a power of two that brings the largest of the subgroup's below 2^12, and cut into a half and the
- * half of what it leaves (21 bits together); products are sums of three products of halves, in f32, and each step has sums of its
- * own, which are added as f32: matrix units cut off what does not fit in their sums. With `half` only the first halves count.
+ * Halves are bf16, of f32's range: a number is a half and the half of what it leaves, 16 bits together; products are sums of three
+ * products of halves, in f32. With `half` only the first halves count. Nothing is scaled. With many rows and columns packed
+ * operands are faster (emit_attention_flash.h), which are made halves of once.
  *
  * What is not finite makes results that are not finite: the workgroup sees that and does its block again, in plain f32. */
 #ifndef SINEW_DEVICE_VULKAN_EMIT_ATTENTION_SOLO_H
@@ -20,7 +15,12 @@
 
 #include "device/vulkan/emit_attention_plain.h"
 
-enum { SOLO_ROWS = 16, SOLO_SHARE = 8 /* subgroups that have the same rows, at most */ };
+enum {
+  SOLO_ROWS = 16,
+  SOLO_SHARE = 8,    /* subgroups that have the same rows, at most */
+  SOLO_MATRICES = 8, /* of a row of results */
+  SOLO_ACROSS = 4    /* times 32 columns of a row */
+};
 
 typedef struct solo {
   emitter *e;
@@ -30,10 +30,11 @@ typedef struct solo {
   int share;   /* subgroups that have the same rows */
   val number;  /* of the subgroup in its workgroup */
   val g, t;    /* the thread is 4 g + t of the subgroup */
-  val odd;     /* variable: u32, the bits of the largest number seen */
   val check;   /* variable: f32, a sum of results, which is not finite where one is not */
   val planes;  /* shared: results, vectors [share][16][pitch] */
   int columns; /* of results: a multiple of 32 */
+  val out[SOLO_MATRICES]
+         [MATRIX_ELEMENTS]; /* variables: the thread's elements of the results' matrices */
   int pitch;
   val words; /* shared, by subgroup: whether something is odd; then n_words more */
 } solo;
@@ -49,20 +50,20 @@ val solo_column(const solo *s, int i);
 
 /* --- operands --- */
 
-/* 16 rows of a list. Along: k is along the rows, the thread has four columns of each step of rows g and g + 8. Otherwise k is the
- * rows: it has four columns of rows 2 t, 2 t + 1, 2 t + 8, 2 t + 9. */
+/* 16 rows of a list. Along: k is along the rows, the thread has four columns of each 16 of rows g and g + 8. Otherwise k is the
+ * rows: it has four columns of each 32 of rows 2 t, 2 t + 1, 2 t + 8, 2 t + 9. */
 typedef struct solo_rows {
   row_list l;
   bool along, whole; /* whole: all of a row's vectors are there, and aligned */
-  int rows;
+  int rows, steps;
   val address[4], number[4];
-  val raw[4]; /* variables: vectors on their way */
+  val raw[SOLO_ACROSS][4]; /* not along: vectors on their way */
 } solo_rows;
 solo_rows solo_rows_of(solo *s, row_list l, bool along);
-/* Rows from `first` on; those outside of the list are any of it. */
+/* Rows from `first` on; those outside of the list are any of it. The list must have a row. */
 void solo_rows_at(const solo *s, solo_rows *r, val first);
-/* The first columns, to be on their way before each of the functions below. The list must have a row. */
-void solo_fetch(solo *s, const solo_rows *r);
+/* Not along: all columns, to be on their way before solo_add. */
+void solo_fetch(solo *s, solo_rows *r);
 
 /* a, b: what to multiply. also (may be NULL): rows g and g + 8 of it times those of `with`, which is a or b, go to dot, summed over the
  * threads of a row. Products of n such pairs of equal width, the thread's elements of them. */
@@ -74,15 +75,13 @@ void solo_products(solo *s, int n, solo_product *const *p);
 
 /* The thread's elements as a matrix: halves, and what those leave. */
 void solo_make(solo *s, int use, const val x[MATRIX_ELEMENTS], val out[2]);
-/* The same of weights of any size, as an operand a that is 2^power too large: *out_by is 2^-power. */
-void solo_weights(solo *s, const val x[MATRIX_ELEMENTS], val out[2], val *out_by);
 
 /* --- results --- */
 
-/* The subgroup's plane: zeros. */
-void solo_clear(solo *s);
-/* The plane = the plane * keep[row] + weights · rows * by; keep NULL: 1. */
-void solo_add(solo *s, const val weights[2], const solo_rows *r, const val *keep, val by);
+/* Results = results * keep[row] + weights · rows; keep NULL: 1. */
+void solo_add(solo *s, const val weights[2], const solo_rows *r, const val *keep);
+/* To the subgroup's plane. */
+void solo_put(solo *s);
 /* Whether something was not finite, for all threads of the workgroup. A barrier stands before it: planes can be read. */
 val solo_all_odd(solo *s);
 /* A thread's row of the block, at the end, and its first vector: it has every solo_each-th. */

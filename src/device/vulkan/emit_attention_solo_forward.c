@@ -5,8 +5,7 @@
 
 #include <math.h>
 
-/* Weights are 2^POWER times what they are, so that small ones are halves too. */
-enum { POWER = 12, FACTS = 2 /* of a row and a subgroup: maximum, sum */ };
+enum { FACTS = 2 /* of a row and a subgroup: maximum, sum */ };
 #define LN2 0x1.62e43p-1f
 
 typedef struct solo_forward {
@@ -90,11 +89,10 @@ static val row_max(kernel *k, const val x[4]) {
 /* Scores become weights under the new maxima. keep: what the sums so far are multiplied with. */
 static void weigh(solo_forward *w, val x[MATRIX_ELEMENTS], val keep[2]) {
   kernel *k = w->s.e->k;
-  val power = k_f32(k, POWER);
   for (int r = 0; r < 2; r++) {
     val old = k_get(k, w->max[r]), max = k_max(k, old, row_max(k, x + 4 * r));
-    val zero = forward_base(w->s.e, max), base = k_sub(k, zero, power);
-    keep[r] = crew_exp2(k, k_sub(k, old, zero));
+    val base = forward_base(w->s.e, max);
+    keep[r] = crew_exp2(k, k_sub(k, old, base));
     val sum = k_mul(k, k_get(k, w->sum[r]), keep[r]);
     for (int i = 4 * r; i < 4 * r + 4; i++) {
       x[i] = crew_exp2(k, k_sub(k, x[i], base));
@@ -105,41 +103,29 @@ static void weigh(solo_forward *w, val x[MATRIX_ELEMENTS], val keep[2]) {
   }
 }
 
-/* A NaN of the bias would get lost in the maximum. */
-static void note_odd(solo_forward *w, const val x[MATRIX_ELEMENTS]) {
-  kernel *k = w->s.e->k;
-  val odd = k_get(k, w->s.odd), all = k_u32(k, 0x7f800000);
-  for (int i = 0; i < MATRIX_ELEMENTS && w->s.a->bias->value; i++)
-    odd = k_select(k, k_ne(k, x[i], x[i]), all, odd);
-  k_set(k, w->s.odd, odd);
-}
-
 static void use_tile(solo_forward *w, val first) {
   solo *s = &w->s;
   val keep[2], weights[2];
   solo_rows_at(s, &w->keys, first);
   solo_rows_at(s, &w->values, first);
-  solo_fetch(s, &w->queries);
-  solo_fetch(s, &w->keys);
   solo_fetch(s, &w->values);
   solo_product p = {.a = &w->queries, .b = &w->keys};
   solo_products(s, 1, &(solo_product *){&p});
   find_scores(w, first, p.out);
-  note_odd(w, p.out);
   weigh(w, p.out, keep);
   solo_make(s, MATRIX_A, p.out, weights);
-  solo_add(s, weights, &w->values, keep, k_f32(s->e->k, 1));
+  solo_add(s, weights, &w->values, keep);
 }
 
 static void pass_keys(solo_forward *w) {
   solo *s = &w->s;
   kernel *k = s->e->k;
   val first = k_add(k, w->at.low, k_shl(k, s->number, 4));
-  solo_clear(s);
   solo_rows_at(s, &w->queries, w->at.first);
   k_loop l = k_loop_rolled(k, first, w->at.high, k_index(k, s->share * SOLO_ROWS));
   use_tile(w, l.i);
   k_loop_end(k, &l);
+  solo_put(s);
 }
 
 /* --- results --- */
@@ -201,11 +187,10 @@ static void put_rows(const solo_forward *w) {
   val weight[SOLO_SHARE], max, sum, row = solo_own_row(s), x[4];
   query q = query_at(e, &f->a, w->at.b, w->at.kv, k_add(k, w->at.first, row));
   join_row(w, row, weight, &max, &sum);
-  val less = k_f32(k, 1.0f / (1 << POWER)), natural = k_mul(k, max, k_f32(k, LN2));
-  row_end end = forward_end(e, f, &q, natural, k_mul(k, sum, less));
+  row_end end = forward_end(e, f, &q, k_mul(k, max, k_f32(k, LN2)), sum);
   val at[3] = {w->at.b, q.head, q.i};
   for (int p = 0; p < s->share; p++)
-    weight[p] = k_mul(k, weight[p], k_mul(k, end.scale, less));
+    weight[p] = k_mul(k, weight[p], end.scale);
   k_if there = k_if_begin(k, q.there);
   val first = solo_own_vector(s);
   k_loop l = k_loop_rolled(k, first, k_index(k, s->columns / 4), k_index(k, solo_each(s)));

@@ -172,15 +172,10 @@ static void find_weights(solo_grad *w, val first, const val dot[2], val x[MATRIX
 static void fetch(solo_grad *w, val first) {
   solo *s = &w->s;
   int n = w->which == DV ? 1 : 2;
-  for (int i = 0; i < n; i++) {
+  for (int i = 0; i < n; i++)
     solo_rows_at(s, &w->other[i], first);
-    solo_fetch(s, &w->own[i]);
-    solo_fetch(s, &w->other[i]);
-  }
   if (w->keys && n == 2)
     solo_rows_at(s, &w->out, first);
-  if (n == 2)
-    solo_fetch(s, &w->out);
   solo_rows_at(s, &w->spread, first);
   solo_fetch(s, &w->spread);
 }
@@ -189,7 +184,7 @@ static void fetch(solo_grad *w, val first) {
 static void use_tile(solo_grad *w, val first) {
   solo *s = &w->s;
   kernel *k = s->e->k;
-  val weights[2], by;
+  val weights[2];
   fetch(w, first);
   for (int i = 0; i < 4 && w->keys; i++)
     w->q[i] = query_of(w, k_add(k, first, solo_column(s, i)));
@@ -203,8 +198,8 @@ static void use_tile(solo_grad *w, val first) {
     for (int i = 0; i < (w->which == DV ? 1 : 2); i++)
       solo_products(s, 1, both + i);
   find_weights(w, first, y.dot, x.out, y.out);
-  solo_weights(s, x.out, weights, &by);
-  solo_add(s, weights, &w->spread, NULL, by);
+  solo_make(s, MATRIX_A, x.out, weights);
+  solo_add(s, weights, &w->spread, NULL);
 }
 
 /* Whether a query of the tile sees any of the block's keys (bool, the same for the subgroup). */
@@ -221,7 +216,6 @@ static void pass_columns(solo_grad *w) {
   solo *s = &w->s;
   kernel *k = s->e->k;
   val first = k_add(k, w->from, k_shl(k, s->number, 4));
-  solo_clear(s);
   for (int r = 0; r < 2 && !w->keys; r++)
     w->q[r] = query_of(w, k_add(k, w->first, plus(k, s->g, 8 * r)));
   k_loop l = k_loop_rolled(k, first, w->to, k_index(k, s->share * SOLO_ROWS));
@@ -233,6 +227,7 @@ static void pass_columns(solo_grad *w) {
   if (skips)
     k_if_end(k, &seen);
   k_loop_end(k, &l);
+  solo_put(s);
 }
 
 /* --- results --- */
@@ -267,31 +262,6 @@ static void put_rows(solo_grad *w) {
 
 /* --- what is not finite: element by element, in plain f32 --- */
 
-static void add_plainly(solo_grad *w, const crew *c, val row, val column, val n, val sum) {
-  emitter *e = c->e;
-  kernel *k = e->k;
-  const attending *a = w->s.a;
-  const backward *g = w->g;
-  val key = w->keys ? row : n, p, dx;
-  query q = query_at(e, a, w->b, w->kv, w->keys ? n : row);
-  val above = k_le(k, q.low, key);
-  k_if seen = k_if_begin(k, k_and(k, above, k_lt(k, key, q.high)));
-  const val at_query[3] = {w->b, q.head, q.i}, at_key[3] = {w->b, w->kv, key};
-  val product = plain_dot(c, a->q, a->k, a->d, at_query, at_key);
-  val arrives = plain_dot(c, g->d_out, a->v, a->dv, at_query, at_key);
-  grad_query x = {.q = q, .lse = core_load(e, g->lse, at_query)};
-  x.common = k_neg(k, plain_dot(c, g->d_out, g->out, a->dv, at_query, at_query));
-  if (g->d_lse->value)
-    x.common = k_add(k, x.common, core_load(e, g->d_lse, at_query));
-  grad_weights(e, g, &x, key, product, arrives, &p, NULL, &dx);
-  val weight = w->which == DV ? p : dx;
-  k_if some = k_if_begin(k, k_ne(k, weight, k_f32(k, 0)));
-  val at[4] = {w->b, w->keys ? q.head : w->kv, w->keys ? q.i : key, column};
-  k_set(k, sum, k_fma(k, weight, core_load(e, w->spread.l.of, at), k_get(k, sum)));
-  k_if_end(k, &some);
-  k_if_end(k, &seen);
-}
-
 static void put_plainly(solo_grad *w) {
   emitter *e = w->s.e;
   kernel *k = e->k;
@@ -299,13 +269,10 @@ static void put_plainly(solo_grad *w) {
   plain_elements x = plain_each(&c, SOLO_ROWS, w->s.columns);
   val row = k_add(k, w->first, x.row), at[4], inside = k_lt(k, row, w->rows);
   k_if there = k_if_begin(k, k_and(k, inside, k_lt(k, x.column, k_size(k, w->result->dim[3]))));
-  val sum = k_var(k, k_f32(k, 0));
-  k_loop l = k_loop_rolled(k, w->from, w->to, k_index(k, 1));
-  add_plainly(w, &c, row, x.column, l.i, sum);
-  k_loop_end(k, &l);
+  val sum = grad_plain_sum(e, w->g, w->which, (val[]){w->b, w->kv, row, x.column}, w->from, w->to);
   result_at(w, x.row, at);
   at[3] = x.column;
-  core_store(e, w->result, at, k_get(k, sum));
+  core_store(e, w->result, at, sum);
   k_if_end(k, &there);
   k_loop_end(k, &x.l);
 }

@@ -14,45 +14,94 @@ static sn_dtype dtype_of(const emitter *e, const instr *i) {
 
 static bool fourfold(sn_dim d) { return dim_is_number(d) && d % 4 == 0; }
 
-/* Whether fours end where the last axis does, and all that reads that axis divides it by a multiple of 4. */
-static bool is_same(const access *at, const four_axes *a) {
-  int last = a->first + a->n - 1;
-  if (a->n < 1 || at->n_checks > 0 || !fourfold(a->extent[last]))
+/* Registers are looked through so many instructions deep. */
+enum { DEPTH = 8 };
+static bool is_same(const region *r, const access *at, const four_axes *a, int depth);
+
+/* Whether a register is the same at all four points. */
+static bool reg_same(const region *r, reg i, const four_axes *a, int depth) {
+  const instr *in = &r->code[i];
+  const reg args[3] = {in->a, in->b, in->c};
+  if (depth >= DEPTH)
     return false;
-  for (int i = 0; i < at->n_terms; i++)
-    if (at->terms[i].axis == TERM_REG || (at->terms[i].axis == last && !fourfold(at->terms[i].div)))
+  switch ((region_op)in->op) {
+  case REGION_NUMBER:
+  case REGION_SIZE: return true;
+  case REGION_LOAD:
+  case REGION_INDEX:
+  case REGION_INSIDE: return is_same(r, &in->at, a, depth + 1);
+  case REGION_ALU: break;
+  default: return false;
+  }
+  for (int k = 0; k < instr_arguments(in); k++)
+    if (!reg_same(r, args[k], a, depth + 1))
       return false;
   return true;
 }
 
-/* Whether fours end where the last axis does, one term counts them, wherever it is cut, and all else moves by fours. */
-static bool is_next(const access *at, const four_axes *a) {
+/* Whether all terms are the same at all four points: those of the last axis divide it by a multiple of 4. */
+static bool terms_same(const region *r, int n, const term *terms, const four_axes *a, int depth) {
+  int last = a->first + a->n - 1;
+  for (int i = 0; i < n; i++)
+    if (terms[i].axis == TERM_REG ? !reg_same(r, terms[i].from, a, depth)
+                                  : terms[i].axis == last && !fourfold(terms[i].div))
+      return false;
+  return true;
+}
+
+/* Whether one term counts the four along the last axis, wherever that is cut, and all else moves by fours. */
+static bool terms_next(const region *r, sn_dim base, int n, const term *terms, const four_axes *a,
+                       int depth) {
   int last = a->first + a->n - 1, counted = 0;
-  if (a->n < 1 || at->n_checks > 0 || !fourfold(a->extent[last]) || !fourfold(at->base))
+  if (!fourfold(base))
     return false;
-  for (int i = 0; i < at->n_terms; i++) {
-    const term *t = &at->terms[i];
+  for (int i = 0; i < n; i++) {
+    const term *t = &terms[i];
     bool counts = t->axis == last && t->stride == 1 && t->div == 1 && fourfold(t->mod);
-    if (t->axis == TERM_REG || !(counts || fourfold(t->stride)) ||
-        (t->axis == last && !counts && !fourfold(t->div)))
+    if (!counts && (!fourfold(t->stride) || !terms_same(r, 1, t, a, depth)))
       return false;
     counted += counts;
   }
   return counted == 1;
 }
 
-four_kind emit_four_kind(const emitter *e, const instr *in, const four_axes *a) {
-  four_kind kind = access_four(&in->at, a);
-  if (kind == FOUR_APART)
-    kind = is_same(&in->at, a) ? FOUR_SAME : is_next(&in->at, a) ? FOUR_NEXT : FOUR_APART;
-  return kind == FOUR_NEXT && dtype_of(e, in) != SN_F32 ? FOUR_APART : kind;
+/* Whether a check passes at all four points or at none. */
+static bool check_same(const region *r, const check *c, const four_axes *a, int depth) {
+  return terms_same(r, c->n_terms, c->terms, a, depth) ||
+         (c->divisor == 1 && fourfold(c->size) &&
+          terms_next(r, c->offset, c->n_terms, c->terms, a, depth));
 }
 
-val emit_load_four(emitter *e, const instr *in) {
-  kernel *k = e->k;
-  spirv *s = &k->s;
-  val at = emit_linear(e, in->at.base, in->at.n_terms, in->at.terms);
-  return k_load(k, spirv_vector(s, s->f32, 4), k_address(k, in->at.value), k_shr(k, at, 2));
+static bool checks_same(const region *r, const access *at, const four_axes *a, int depth) {
+  for (int c = 0; c < at->n_checks; c++)
+    if (!check_same(r, &at->checks[c], a, depth))
+      return false;
+  return true;
+}
+
+/* Whether fours end where the last axis does. */
+static bool has_whole_fours(const four_axes *a) {
+  return a->n > 0 && fourfold(a->extent[a->first + a->n - 1]);
+}
+
+static bool is_same(const region *r, const access *at, const four_axes *a, int depth) {
+  return has_whole_fours(a) && terms_same(r, at->n_terms, at->terms, a, depth) &&
+         checks_same(r, at, a, depth);
+}
+
+static bool is_next(const region *r, const access *at, const four_axes *a) {
+  return has_whole_fours(a) && terms_next(r, at->base, at->n_terms, at->terms, a, 0) &&
+         checks_same(r, at, a, 0);
+}
+
+four_kind emit_four_kind(const emitter *e, const region *r, int i, const four_axes *a) {
+  const instr *in = &r->code[i];
+  if (in->op != REGION_LOAD && in->op != REGION_STORE)
+    return FOUR_APART;
+  four_kind kind = access_four(&in->at, a);
+  if (kind == FOUR_APART)
+    kind = is_same(r, &in->at, a, 0) ? FOUR_SAME : is_next(r, &in->at, a) ? FOUR_NEXT : FOUR_APART;
+  return kind == FOUR_NEXT && dtype_of(e, in) != SN_F32 ? FOUR_APART : kind;
 }
 
 static void load_four(emitter *e, const instr *in, int i) {
@@ -98,8 +147,7 @@ void emit_region_four(emitter *e, const region *r, const four_points *p) {
   e->code = r->code;
   for (int i = 0; i < r->n; i++) {
     const instr *in = &r->code[i];
-    bool memory = in->op == REGION_LOAD || in->op == REGION_STORE;
-    four_kind kind = memory ? emit_four_kind(e, in, &p->along) : FOUR_APART;
+    four_kind kind = emit_four_kind(e, r, i, &p->along);
     at_point(e, p, 0);
     if (kind == FOUR_NEXT)
       in->op == REGION_LOAD ? load_four(e, in, i) : emit_store_four(e, in, i, 0);

@@ -18,9 +18,9 @@ typedef struct four_axes {
   const sn_dim *extent;
 } four_axes;
 four_kind access_four(const access *at, const four_axes *a);
-/* The same of a load or store; four neighbours only of f32, which vectors have. It sees more where the last axis is cut by
- * multiples of 4. */
-four_kind emit_four_kind(const emitter *e, const instr *in, const four_axes *a);
+/* The same of instruction i, a load or store, anything else is apart; four neighbours only of f32, which vectors have. It sees more
+ * where the last axis is a multiple of 4: axes that are cut, checks that all four pass or none, registers that are the same. */
+four_kind emit_four_kind(const emitter *e, const region *r, int i, const four_axes *a);
 
 /* Instruction i, a load or store of FOUR_NEXT and f32, at the point of now and the three behind it: their vector; registers of points
  * `first` … to memory. */

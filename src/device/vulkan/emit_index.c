@@ -1,5 +1,5 @@
 /* Coordinates and elements of values. See emit.h. */
-#include "device/vulkan/emit.h"
+#include "device/vulkan/emit_four.h"
 
 /* An i32 register as an index, clamped to 0 … size-1. */
 static val clamped(emitter *e, const term *t) {
@@ -30,7 +30,7 @@ static val known_term(emitter *e, const term *t) {
   return 0;
 }
 
-static val emit_term(emitter *e, const term *t) {
+val emit_term(emitter *e, const term *t) {
   kernel *k = e->k;
   val i;
   if (t->axis == TERM_REG) {
@@ -51,7 +51,7 @@ static val emit_term(emitter *e, const term *t) {
     if (!known && t->mod != 0)
       k_divide(k, i, &(amount){1, 1, &t->mod}, &i);
   }
-  return t->stride == 1 ? i : k_mul(k, i, k_size_of(k, &t->stride));
+  return t->stride == 1 && !k->ones ? i : k_mul(k, i, k_size_of(k, &t->stride));
 }
 
 /* --- what was made before ---
@@ -94,7 +94,7 @@ static struct made_linear wanted(const emitter *e, sn_dim base, int n_terms, con
 }
 
 static val make_linear(emitter *e, sn_dim base, int n_terms, const term *terms) {
-  val sum = base == 0 && n_terms > 0 ? 0 : k_size(e->k, base);
+  val sum = base == 0 && n_terms > 0 && !e->k->ones ? 0 : k_size(e->k, base);
   for (int i = 0; i < n_terms; i++) {
     val t = emit_term(e, &terms[i]);
     if (!sum)
@@ -260,36 +260,60 @@ static bool is_within(const emitter *e, const access *at) {
   return most < count;
 }
 
+static val load_lanes(emitter *e, uint32_t value, val at, bool four) {
+  kernel *k = e->k;
+  val address = k_address(k, value);
+  if (!four)
+    return emit_load_lane(e, dtype_of(e, value), address, at);
+  return k_load(k, spirv_vector(&k->s, k->s.f32, 4), address, k_shr(k, at, 2));
+}
+
 /* What nobody writes is loaded once in a block. */
-static val load_once(emitter *e, uint32_t value, val at) {
+static val load_once(emitter *e, uint32_t value, val at, bool four) {
   kernel *k = e->k;
   int n = e->n_loads < EMIT_LOADS ? e->n_loads : EMIT_LOADS;
   for (int i = 0; i < n; i++)
-    if (e->loads[i].block == k->s.block && e->loads[i].value == value && e->loads[i].at == at)
+    if (e->loads[i].block == k->s.block && e->loads[i].value == value && e->loads[i].at == at &&
+        e->loads[i].four == four)
       return e->loads[i].lane;
-  val lane = emit_load_lane(e, dtype_of(e, value), k_address(k, value), at);
+  val lane = load_lanes(e, value, at, four);
   if (e->remembers && !is_written(e, value))
-    e->loads[e->n_loads++ % EMIT_LOADS] = (struct made_load){k->s.block, value, at, lane};
+    e->loads[e->n_loads++ % EMIT_LOADS] = (struct made_load){k->s.block, value, at, lane, four};
   return lane;
 }
 
-val emit_load(emitter *e, const instr *i) {
+static val select_lanes(emitter *e, val condition, val lanes, val zero, bool four) {
   kernel *k = e->k;
-  sn_dtype dtype = dtype_of(e, i->at.value);
-  val zero = emit_number(e, dtype, 0), address = k_address(k, i->at.value);
-  val allowed = may_load(e, &i->at);
-  if (!allowed || has_spare(e, &i->at)) {
+  if (!four)
+    return k_select(k, condition, lanes, zero);
+  val own[4];
+  for (int u = 0; u < 4; u++)
+    own[u] = k_select(k, condition, k_part(k, lanes, u), zero);
+  return k_vector(k, 4, own);
+}
+
+static val load(emitter *e, const instr *i, bool four) {
+  kernel *k = e->k;
+  const program_value *v = &e->env.program->values[i->at.value];
+  val zero = emit_number(e, v->type.dtype, 0), allowed = may_load(e, &i->at);
+  bool spare = has_spare(e, &i->at) && (!four || (dim_is_number(v->count) && v->count >= 4));
+  if (!allowed || spare) {
     val at = emit_linear(e, i->at.base, i->at.n_terms, i->at.terms);
     if (allowed && !is_within(e, &i->at))
       at = k_select(k, allowed, at, k_index(k, 0));
-    val lane = load_once(e, i->at.value, at);
-    return allowed ? k_select(k, allowed, lane, zero) : lane;
+    val lanes = load_once(e, i->at.value, at, four);
+    return allowed ? select_lanes(e, allowed, lanes, zero, four) : lanes;
   }
+  val none = four ? k_vector(k, 4, (val[]){zero, zero, zero, zero}) : zero;
+  k_address(k, i->at.value);
   k_if inside = k_if_begin(k, allowed);
   val at = emit_linear(e, i->at.base, i->at.n_terms, i->at.terms);
-  val lane = emit_load_lane(e, dtype, address, at);
-  return k_if_value(k, &inside, lane, zero);
+  val lanes = load_lanes(e, i->at.value, at, four);
+  return k_if_value(k, &inside, lanes, none);
 }
+
+val emit_load(emitter *e, const instr *i) { return load(e, i, false); }
+val emit_load_four(emitter *e, const instr *i) { return load(e, i, true); }
 
 void emit_store(emitter *e, const instr *i) {
   sn_dtype from = (sn_dtype)e->code[i->a].dtype, to = dtype_of(e, i->at.value);

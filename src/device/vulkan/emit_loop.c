@@ -50,7 +50,7 @@ static bool has_fours(const emitter *e, const loop_part *p) {
     const instr *in = &p->code.code[i];
     if (in->op != REGION_LOAD && in->op != REGION_STORE)
       continue;
-    four_kind kind = emit_four_kind(e, in, &all);
+    four_kind kind = emit_four_kind(e, &p->code, i, &all);
     if (kind == FOUR_APART || (kind == FOUR_SAME && in->op == REGION_STORE))
       return false;
   }
@@ -112,6 +112,8 @@ static sn_status emit_points(emitter *e, const loop_part *p) {
 
 sn_status emit_loop(emitter *e, const part *of) {
   const loop_part *p = emit_few_axes(e, &of->u.loop);
+  p = p ? emit_order_axes(e, p) : NULL;
+  p = p ? emit_few_axes(e, p) : NULL;
   if (!p)
     return SN_ERR_NO_MEMORY;
   e->remembers = true;

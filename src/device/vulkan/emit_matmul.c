@@ -1,6 +1,5 @@
 /* Which way a matmul part goes. See emit_matmul.h. Extents that are numbers decide here; where the number of rows
  * is known only at a run, there are several ways, each with the numbers of rows for which it runs. */
-#include "device/vulkan/emit_matmul_image.h"
 #include "device/vulkan/emit_matmul_window.h"
 
 #include <math.h>
@@ -35,7 +34,8 @@ static double ceil_div(double a, double b) { return (double)(int64_t)((a + b - 1
 typedef struct tile_cost {
   int rows, columns, depth;
   double alone, shared, once;
-  double before; /* cycles of launches that make packed operands; 0: there are none */
+  double
+      checks; /* what 4096 elements add where each has its place and checks; half of it where others fill the pauses */
 } tile_cost;
 
 static double tiles_of(const extents *x, const tile_cost *c) {
@@ -73,9 +73,9 @@ static bool has_checks(const emitter *e, const matmul_part *p) {
  * Pieces of k cost a launch and their way through memory. */
 static double tiles_cost(const emitter *e, const matmul_part *p, const extents *x,
                          const tile_cost *c, int splits) {
-  enum { LAUNCH = 6500, BYTES_A_CYCLE = 1200, CHECKS = 900 };
+  enum { LAUNCH = 6500, BYTES_A_CYCLE = 1200 };
   double units = e->env.target->units, elements = (double)(c->rows + c->columns) * c->depth;
-  double checks = c->before == 0 && has_checks(e, p) ? CHECKS * elements / 4096 : 0;
+  double checks = has_checks(e, p) ? c->checks * elements / 4096 : 0;
   double panels = ceil_div(ceil_div((double)x->k, splits), c->depth) * p->n_accs + c->once;
   double groups = tiles_of(x, c) * splits;
   double even =
@@ -86,7 +86,7 @@ static double tiles_cost(const emitter *e, const matmul_part *p, const extents *
   double all = groups * panels * (c->shared + checks / 2) + others_cost(e, c);
   double result = (double)x->batch * (double)x->side[0] * (double)x->side[1] * p->n_accs;
   double pieces = splits > 1 ? LAUNCH + 8 * result * splits / BYTES_A_CYCLE : 0;
-  return fmax(longest, all / units) + pieces + c->before;
+  return fmax(longest, all / units) + pieces;
 }
 
 /* More accumulators go through the small tiles, which have room for their sums. */
@@ -140,10 +140,22 @@ const matrix_shape matmul_matrices[MATRIX_SHAPES] = {
 };
 
 const direct_shape matmul_directs[DIRECT_SHAPES] = {
-    [DIRECT_SMALL] = {{2, 2}, {1, 1}, 8, 2, true},
-    [DIRECT_EVEN] = {{2, 2}, {1, 1}, 4, 1, true},
-    [DIRECT_TALL] = {{4, 2}, {1, 1}, 4, 1, false},
+    [DIRECT_SMALL] = {{2, 2}, {1, 1}, 8, true},
+    [DIRECT_EVEN] = {{2, 2}, {1, 1}, 4, true},
+    [DIRECT_WIDE] = {{2, 4}, {2, 1}, 2, false},
 };
+
+/* Windows whose elements are no neighbours: panels have tables for those. */
+static bool is_scattered(const emitter *e, const matmul_part *p) {
+  for (int a = 0; a < p->n_accs; a++)
+    for (int i = 0; i < 2 * p->accs[a].n_products; i++) {
+      operand o;
+      vk_operand_read(e, p, &p->accs[a].products[i / 2], i % 2, &o);
+      if (o.plain && o.n_checks > 0 && o.width == 1)
+        return true;
+    }
+  return false;
+}
 
 static void consider_matrices(const emitter *e, const matmul_part *p, const extents *x,
                               choice *best) {
@@ -152,70 +164,64 @@ static void consider_matrices(const emitter *e, const matmul_part *p, const exte
   static const double once[MATRIX_SHAPES] = {2, 1.5, 1.3};
   const gpu_target *t = e->env.target;
   bool three = e->env.precision == SN_PRECISION_FAST, f16 = three ? t->f16 : !t->bf16;
-  if (e->env.precision == SN_PRECISION_EXACT || !(t->bf16 || t->f16) || !may_use_matrices(p))
+  if (e->env.precision == SN_PRECISION_EXACT || !(t->bf16 || t->f16) || !may_use_matrices(p) ||
+      (direct_fits(e, &matmul_directs[0], p) && !is_scattered(e, p)))
     return;
   for (int i = 0; i < MATRIX_SHAPES; i++) {
     const matrix_shape *s = &matmul_matrices[i];
     matmul_way way = {.matrix = s, .products = three ? 3 : 1, .half = f16 ? SN_F16 : SN_BF16};
-    tile_cost c = {s->rows, s->columns, s->depth, alone[three][i], shared[three][i], once[i], 0};
+    tile_cost c = {s->rows, s->columns, s->depth, alone[three][i], shared[three][i], once[i], 900};
     if (matrix_fits(s, t, p, way.products))
       consider(e, p, x, way, &c, best);
   }
 }
 
-/* By whether an operand is packed already: its elements cost next to nothing. */
+static bool reads_image(const emit_env *env, const region *r) {
+  for (int i = 0; i < r->n; i++)
+    if (r->code[i].op == REGION_LOAD && env->program->values[r->code[i].at.value].channels > 0)
+      return true;
+  return false;
+}
+
+/* Errors of convolutions behind each other add up, and gradients go through all of them: where there are many, all but gradients have products
+ * of 21 bits. (With 16 for all, the gradients of ResNet-50, 110 such steps, are off by 3e-3 of their norms, with 16 for gradients alone by
+ * 6e-4; those of a U-Net, 43 steps, by 8e-5 with 16 for all.) */
+static bool is_deep(const emit_env *env) {
+  enum { MANY = 64 };
+  const program *p = env->program;
+  int n = 0;
+  for (int i = 0; i < p->n_prepare + p->n_main + p->n_commit; i++) {
+    const step *s = &p->steps[i];
+    const matmul_acc *acc = s->kind == STEP_MATMUL ? s->parts[0].u.matmul.accs : NULL;
+    if (acc && s->parts[0].u.matmul.n_accs > 0 && acc->n_products > 0)
+      n += reads_image(env, &acc->products[0].a) || reads_image(env, &acc->products[0].b);
+  }
+  return n > MANY;
+}
+
 static void consider_direct(const emitter *e, const matmul_part *p, const extents *x,
                             choice *best) {
-  static const double alone[2][DIRECT_SHAPES] = {{1350, 940, 1440}, {1020, 830, 1200}},
-                      shared[2][DIRECT_SHAPES] = {{1200, 620, 1060}, {1000, 530, 1150}};
+  static const double alone[] = {700, 520, 615}, shared[] = {530, 310, 510},
+                      once[] = {3.9, 4.8, 5.7};
   bool three = e->env.precision == SN_PRECISION_FAST, kept = direct_keeps(e, p);
-  double both =
-      kept && p->n_accs > 1 ? 0.75 : 1; /* of two accumulators, what they share is made once */
+  /* Of two accumulators, what they share is made once; what is not packed already has to be converted. */
+  double factor = kept ? p->n_accs > 1 ? 0.75 : 1 : 1.25;
   if (e->env.precision == SN_PRECISION_EXACT || !may_use_matrices(p))
     return;
   for (int i = 0; i < DIRECT_SHAPES; i++) {
     const direct_shape *s = &matmul_directs[i];
-    matmul_way way = {.direct = s, .products = three ? 3 : 1, .half = SN_F16};
+    matmul_way way = {.direct = s, .products = three ? 3 : 1, .half = SN_BF16};
+    if (three && !p->gradient && is_deep(&e->env))
+      way.half = SN_F16;
     tile_cost c = {.rows = 16 * s->fragments[0] * s->subgroups[0],
                    .columns = 16 * s->fragments[1] * s->subgroups[1],
                    .depth = 16 * s->slices,
-                   .alone = alone[kept][i] * both,
-                   .shared = shared[kept][i] * both,
-                   .once = 3};
+                   .alone = alone[i] * factor,
+                   .shared = shared[i] * factor,
+                   .once = once[i],
+                   .checks = 500};
     if (direct_fits(e, s, p))
       consider(e, p, x, way, &c, best);
-  }
-}
-
-/* Products of a part wait for what other parts of the step do before them, which is worth it where there is much to do. (Found by trying:
- * trainings of ResNet-50 and Whisper-tiny gain 16 and 11 %, that of SmolLM2, with parts of 128 rows or columns, would lose 7 %.) */
-static bool is_large(const extents *x) {
-  double points = (double)x->batch * (double)x->side[0] * (double)x->side[1];
-  return points >= 100000 && x->k >= 192 && points * (double)x->k >= 7e7;
-}
-
-/* Fragments of images meet in the caches more often. */
-static void consider_packed(const emitter *e, const matmul_part *p, const extents *x,
-                            choice *best) {
-  static const double alone[PACKED_SHAPES] = {1185, 1300}, shared[PACKED_SHAPES] = {1020, 1030},
-                      once[] = {1.7, 1.15};
-  if (e->env.precision != SN_PRECISION_FAST || !may_use_matrices(p) ||
-      (e->step->n_parts > 1 && !is_large(x)))
-    return;
-  double share = image_fits(e, p) ? 0.85 : 1;
-  for (int i = 0; i < PACKED_SHAPES; i++) {
-    const packed_shape *s = &matmul_packed[i];
-    matmul_way way = {.packed = s, .products = 3, .half = SN_F16};
-    tile_cost c = {.rows = 16 * s->fragments[0] * s->subgroups[0],
-                   .columns = 16 * s->fragments[1] * s->subgroups[1],
-                   .depth = 64 * s->slices,
-                   .alone = alone[i] * share,
-                   .shared = shared[i] * share,
-                   .once = once[i]};
-    if (!packed_fits(e, s, p))
-      continue;
-    c.before = packed_cost(e, p);
-    consider(e, p, x, way, &c, best);
   }
 }
 
@@ -229,12 +235,11 @@ static choice choose_tiles(const emitter *e, const matmul_part *p, const extents
     return best;
   for (int i = TILES_64; i < TILES_PLAIN; i++) {
     const tile_shape *s = &matmul_tiles[i];
-    tile_cost c = {s->rows, s->columns, s->depth, alone[i], shared[i], once[i], 0};
+    tile_cost c = {s->rows, s->columns, s->depth, alone[i], shared[i], once[i], 900};
     consider(e, p, x, (matmul_way){.tiles = s}, &c, &best);
   }
   consider_matrices(e, p, x, &best);
   consider_direct(e, p, x, &best);
-  consider_packed(e, p, x, &best);
   return best;
 }
 
@@ -302,7 +307,6 @@ sn_status emit_matmul_as(emitter *e, const matmul_part *p, const matmul_way *way
   SN_TRY(way->tiles    ? emit_tiles(e, p, way, scratch, of, least, most)
          : way->matrix ? emit_matrices(e, p, way, scratch, of, least, most)
          : way->direct ? emit_direct(e, p, way, scratch, of, least, most)
-         : way->packed ? emit_packed(e, p, way, scratch, of, least, most)
                        : emit_few(e, p, way, scratch, of, least, most));
   return way->splits > 1 ? matmul_join(e, p, way, scratch, of, least, most) : SN_OK;
 }
@@ -324,9 +328,9 @@ bool dims_are_positive(int n, const sn_dim *dims) {
 static bool same_way(const matmul_way *a, const matmul_way *b) {
   const few_shape *x = &a->few, *y = &b->few;
   if (a->tiles != b->tiles || a->matrix != b->matrix || a->direct != b->direct ||
-      a->packed != b->packed || a->splits != b->splits)
+      a->splits != b->splits)
     return false;
-  return a->tiles || a->matrix || a->direct || a->packed ||
+  return a->tiles || a->matrix || a->direct ||
          (x->side == y->side && x->few == y->few && x->many == y->many && x->lanes == y->lanes &&
           x->along_k == y->along_k);
 }
@@ -389,7 +393,7 @@ static bool goes_by_window(const emitter *e, const matmul_part *p) {
     return false;
   extents x = extents_of(&e->env, p);
   choice other = choose_tiles(e, p, &x);
-  return !other.way.packed || other.cost >= window_cost(e, p);
+  return !other.way.direct || other.cost >= window_cost(e, p);
 }
 
 sn_status emit_matmul(emitter *e, const part *p) {

@@ -5,7 +5,7 @@
  *   emit_matmul_tiles.c    tiles of the result from panels of the operands in shared memory
  *   emit_matmul_matrix.c   the same by cooperative matrices of halves: see emit_matmul_matrix.h
  *   emit_matmul_window.c   convolutions from images in shared memory, where windows move over them
- *   emit_matmul_packed.c   tiles of operands that were packed before, in halves: see emit_matmul_packed.h, emit_matmul_image.h
+ *   emit_matmul_direct.c   the same from registers, without panels: see emit_matmul_direct.h
  *   emit_matmul_empty.c    parts without products: a loop
  *   emit_matmul_few.c      few rows (or few columns): the large operand is read once, by threads along k
  *   emit_matmul_operand.c  what an operand's region is: where its elements stand in memory
@@ -51,21 +51,14 @@ typedef struct matrix_shape {
 
 /* Tiles of fragments (2 or 4 a side) by subgroups, each with operands in its own registers: see emit_matmul_direct.h. */
 typedef struct direct_shape {
-  int fragments[2], subgroups[2], slices, ahead;
+  int fragments[2], subgroups[2], slices;
   bool together; /* two accumulators at once */
 } direct_shape;
-
-/* Tiles like those from operands that were made halves of before: see emit_matmul_packed.h. Loads of `ahead` (1, 2 or 4) times 16 elements
- * of k are on their way. */
-typedef struct packed_shape {
-  int fragments[2], subgroups[2], slices, ahead;
-} packed_shape;
 
 typedef struct matmul_way {
   const tile_shape *tiles; /* one of these, or neither: few */
   const matrix_shape *matrix;
   const direct_shape *direct;
-  const packed_shape *packed;
   few_shape few;
   int splits;    /* pieces of k, added by a second launch; 1: none */
   int products;  /* of halves, with matrices: 3, or 1 */
@@ -86,17 +79,12 @@ extern const matrix_shape matmul_matrices[];
 /* Threads of a workgroup; whether a shape can be made of the target's matrices. */
 int matrix_threads(const matrix_shape *s, const gpu_target *t);
 bool matrix_fits(const matrix_shape *s, const gpu_target *t, const matmul_part *p, int products);
-enum { DIRECT_SMALL, DIRECT_EVEN, DIRECT_TALL, DIRECT_SHAPES };
+enum { DIRECT_SMALL, DIRECT_EVEN, DIRECT_WIDE, DIRECT_SHAPES };
 extern const direct_shape matmul_directs[];
 int direct_threads(const direct_shape *s, const gpu_target *t);
 bool direct_fits(const emitter *e, const direct_shape *s, const matmul_part *p);
 /* Whether an operand is packed once. */
 bool direct_keeps(const emitter *e, const matmul_part *p);
-enum { PACKED_LARGE, PACKED_SMALL, PACKED_SHAPES }; /* for many tiles, few */
-extern const packed_shape matmul_packed[];
-bool packed_fits(const emitter *e, const packed_shape *s, const matmul_part *p);
-/* Cycles that packing takes, roughly, as an H200 takes them. */
-double packed_cost(const emitter *e, const matmul_part *p);
 enum { TILES_64, TILES_DEEP, TILES_32, TILES_PLAIN, TILE_SHAPES };
 
 /* --- a kernel in the making --- */
@@ -210,8 +198,6 @@ sn_status emit_tiles(emitter *e, const matmul_part *p, const matmul_way *way, in
 sn_status emit_matrices(emitter *e, const matmul_part *p, const matmul_way *way, int64_t scratch,
                         const amount *of, int64_t least, int64_t most) SN_MUST_USE;
 sn_status emit_direct(emitter *e, const matmul_part *p, const matmul_way *way, int64_t scratch,
-                      const amount *of, int64_t least, int64_t most) SN_MUST_USE;
-sn_status emit_packed(emitter *e, const matmul_part *p, const matmul_way *way, int64_t scratch,
                       const amount *of, int64_t least, int64_t most) SN_MUST_USE;
 sn_status emit_few(emitter *e, const matmul_part *p, const matmul_way *way, int64_t scratch,
                    const amount *of, int64_t least, int64_t most) SN_MUST_USE;

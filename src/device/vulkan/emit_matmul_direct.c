@@ -17,7 +17,7 @@ static bool all_short(const emitter *e, const matmul_part *p) {
 
 bool direct_fits(const emitter *e, const direct_shape *s, const matmul_part *p) {
   const gpu_target *t = e->env.target;
-  return t->places && t->f16 && direct_threads(s, t) <= t->max_threads && all_short(e, p) &&
+  return t->places && t->bf16_places && direct_threads(s, t) <= t->max_threads && all_short(e, p) &&
          4 * direct_words(s, p, t) <= t->shared_bytes;
 }
 
@@ -27,10 +27,8 @@ int direct_threads(const direct_shape *s, const gpu_target *t) {
 
 bool direct_keeps(const emitter *e, const matmul_part *p) {
   packed_operands all;
-  bool any = false;
-  for (int i = 0; e->env.kept && packed_collect(e, p, &all) && i < all.n; i++)
-    any = any || packed_may_keep(e, p, &all.list[i]);
-  return any;
+  packed_collect(e, p, &all);
+  return all.n > 0;
 }
 
 /* --- one stage --- */
@@ -41,57 +39,61 @@ static int sum_number(const direct *d, int i, int j, int e) {
   return row * 4 * d->shape->fragments[1] + block * 8 + (e & 1) * 4 + in;
 }
 
-void direct_add(direct *d, int acc, int i, int j, val sums, const val undo[2]) {
-  kernel *k = d->m.e->k;
-  val x[MATRIX_ELEMENTS];
-  k_matrix_sums(k, sums, x);
-  for (int e = 0; e < MATRIX_ELEMENTS; e++) {
-    val total = d->total[acc][sum_number(d, i, j, e)];
-    k_set(k, total, k_fma(k, k_mul(k, x[e], undo[0]), undo[1], k_get(k, total)));
-  }
-}
-
-static void add_sums(direct *d, int acc, const direct_side *a, const direct_side *b,
-                     const val *sums) {
-  const int *n = d->shape->fragments;
-  for (int r = 0; r < n[0] / 2; r++)
-    for (int c = 0; c < n[1] / 2; c++) {
-      val undo[2];
-      scale_undo_both(d->m.e->k, a->exponent[r], b->exponent[c], undo);
-      for (int f = 0; f < 4; f++) {
-        int i = 2 * r + f / 2, j = 2 * c + f % 2;
-        direct_add(d, acc, i, j, sums[i * n[1] + j], undo);
-      }
-    }
-}
-
 /* Small products first, and neighbouring instructions for different sums. */
 static void multiply(direct *d, int acc, const direct_side *a, const direct_side *b) {
   kernel *k = d->m.e->k;
   const int *n = d->shape->fragments;
-  val sums[DIRECT_FRAGMENTS * DIRECT_FRAGMENTS], zero = k_matrix_of(k, d->type[2], 0);
+  val sums[DIRECT_FRAGMENTS * DIRECT_FRAGMENTS];
   for (int i = 0; i < n[0] * n[1]; i++)
-    sums[i] = zero;
+    sums[i] = k_get(k, d->sums[acc][i]);
   for (int product = d->products - 1; product >= 0; product--)
     for (int i = 0; i < n[0] * n[1]; i++)
       sums[i] = k_matrix_multiply_add(k, d->type[MATRIX_SUM], a->half[i / n[1]][product == 1],
                                       b->half[i % n[1]][product == 2], sums[i]);
-  add_sums(d, acc, a, b, sums);
+  for (int i = 0; i < n[0] * n[1]; i++)
+    k_set(k, d->sums[acc][i], sums[i]);
 }
 
-static void load_set(direct *d, int set, val at_k, val to, val size) {
+/* Numbers larger than so far have another scale, which sums take, too. */
+static void rescale(direct *d, int side, val exponent) {
   kernel *k = d->m.e->k;
-  k_if some = k_if_begin(k, k_lt(k, at_k, to));
-  for (int i = 0; i < d->n_sides; i++)
-    direct_load(d, &d->sides[i], set, at_k, size);
-  k_if_end(k, &some);
+  direct_side *s = &d->sides[side];
+  val change = k_sub(k, k_get(k, s->exponent[0]), exponent), bias = k_i32(k, 127);
+  val factor = scale_power(k, k_max(k, k_add(k, bias, change), k_i32(k, 1)));
+  for (int a = 0; a < d->n; a++)
+    for (int i = 0; i < d->shape->fragments[0] * d->shape->fragments[1]; i++) {
+      val sums = d->sums[d->first + a][i];
+      if (d->of[a][0] == side || d->of[a][1] == side)
+        k_set(k, sums, k_matrix_times(k, d->type[MATRIX_SUM], k_get(k, sums), factor));
+    }
+  k_set(k, s->exponent[0], exponent);
+  k_set(k, s->scale, scale_of(k, exponent));
 }
 
-/* Uses a set, and loads the next stage into it as soon as its numbers are matrices. */
-static void use_set(direct *d, int set, val at_k, val next, val to, val size) {
+static void follow_scales(direct *d) {
+  kernel *k = d->m.e->k;
+  for (int i = 0; i < d->n_sides; i++) {
+    val exponent;
+    if (d->sides[i].packed)
+      continue;
+    k_if more = k_if_begin(k, direct_grows(d, &d->sides[i], &exponent));
+    rescale(d, i, exponent);
+    k_if_end(k, &more);
+  }
+}
+
+static void load_stage(direct *d, val at_k, val size) {
   for (int i = 0; i < d->n_sides; i++)
-    direct_convert(d, &d->sides[i], set, at_k, size);
-  load_set(d, set, next, to, size);
+    direct_load(d, &d->sides[i], at_k, size);
+}
+
+/* Uses a stage, and loads the next as soon as its numbers are matrices: at the end the same again, for nobody. */
+static void use_stage(direct *d, val at_k, val next, val size) {
+  if (d->half == SN_F16)
+    follow_scales(d);
+  for (int i = 0; i < d->n_sides; i++)
+    direct_convert(d, &d->sides[i], at_k, size);
+  load_stage(d, next, size);
   for (int a = 0; a < d->n; a++)
     multiply(d, d->first + a, &d->sides[d->of[a][0]], &d->sides[d->of[a][1]]);
 }
@@ -112,6 +114,23 @@ static int add_side(direct *d, const matmul_product *product, int side) {
   return d->n_sides++;
 }
 
+/* Sums of scaled f16 to what they stand for. */
+static void undo_scales(direct *d) {
+  kernel *k = d->m.e->k;
+  const int *n = d->shape->fragments;
+  for (int a = 0; a < d->n; a++)
+    for (int f = 0; f < n[0] * n[1]; f++) {
+      const direct_side *side[2] = {&d->sides[d->of[a][0]], &d->sides[d->of[a][1]]};
+      const int tile[2] = {f / n[1] / 2, f % n[1] / 2};
+      val e[2], undo[2], sums = d->sums[d->first + a][f];
+      for (int i = 0; i < 2; i++)
+        e[i] = k_get(k, side[i]->exponent[side[i]->packed ? tile[i] : 0]);
+      scale_undo_both(k, e[0], e[1], undo);
+      for (int i = 0; i < 2; i++)
+        k_set(k, sums, k_matrix_times(k, d->type[MATRIX_SUM], k_get(k, sums), undo[i]));
+    }
+}
+
 static void sum_product(direct *d, int number) {
   kernel *k = d->m.e->k;
   const direct_shape *s = d->shape;
@@ -124,17 +143,19 @@ static void sum_product(direct *d, int number) {
     for (int side = 0; side < 2; side++)
       d->of[a][side] = add_side(d, &accs[a].products[number], side);
   matmul_range(&d->m, product, depth, &from, &to);
+  if (d->table)
+    direct_fill_table(d, from, to, size);
   from = k_add(k, from, k_mul(k, d->slice, k_index(k, depth)));
-  for (int set = 0; set < s->ahead; set++)
-    load_set(d, set, plus(k, from, set * pace), to, size);
-  k_loop l = k_loop_begin(k, from, to, k_index(k, s->ahead * pace));
-  for (int set = 0; set < s->ahead; set++) {
-    val at_k = plus(k, l.i, set * pace);
-    k_if some = k_if_begin(k, k_lt(k, at_k, to));
-    use_set(d, set, at_k, plus(k, at_k, s->ahead * pace), to, size);
-    k_if_end(k, &some);
-  }
+  k_if some = k_if_begin(k, k_lt(k, from, to));
+  load_stage(d, from, size);
+  k_if_end(k, &some);
+  val by = k_index(k, pace);
+  k_loop l = k_loop_rolled(k, from, to, by);
+  val next = k_add(k, l.i, by);
+  use_stage(d, l.i, k_select(k, k_lt(k, next, to), next, l.i), size);
   k_loop_end(k, &l);
+  if (d->half == SN_F16)
+    undo_scales(d);
 }
 
 static void sum_all(direct *d) {
@@ -147,6 +168,8 @@ static void sum_all(direct *d) {
     for (int i = 0; i < p->accs[a].n_products; i++)
       sum_product(d, i);
   }
+  if (d->table)
+    k_words_barrier(d->m.e->k); /* its memory is that of results */
 }
 
 /* --- the kernel --- */
@@ -164,39 +187,56 @@ static void place_thread(direct *d) {
   d->slice = high_part(k, rest, n[0]);
 }
 
-void direct_begin(direct *d) {
+/* Everything before the first product. */
+static void begin(direct *d) {
   kernel *k = d->m.e->k;
   const gpu_target *t = d->m.e->env.target;
   int each[2] = {direct_points(d->shape, 0), direct_points(d->shape, 1)};
   vk_matmul_open(&d->m, each);
-  k_use_matrices(k, t->matrix, SN_F16, d->type);
-  d->words = k_shared(k, k->s.u32, direct_words(d->shape, d->m.part, t));
+  k_use_matrices(k, t->matrix, d->half, d->type);
+  int words = direct_words(d->shape, d->m.part, t);
+  d->words = k_shared(k, k->s.u32, (int)max_i64(words, d->table ? 4 * DIRECT_TABLE : 0));
   place_thread(d);
-  d->wild = k_var(k, k_u32(k, 0));
-  val zero = k_f32(k, 0);
+  val zero = k_matrix_of(k, d->type[MATRIX_SUM], 0);
   for (int a = 0; a < d->m.part->n_accs; a++)
-    for (int i = 0; i < 8 * d->shape->fragments[0] * d->shape->fragments[1]; i++)
-      d->total[a][i] = k_var(k, zero);
+    for (int i = 0; i < d->shape->fragments[0] * d->shape->fragments[1]; i++)
+      d->sums[a][i] = k_var(k, zero);
 }
 
-/* What stays as it is from run to run (weights) is packed once. */
-static sn_status keep_operands(emitter *e, const matmul_part *p, packed_operands *out) {
-  packed_operands all;
-  out->n = 0;
-  if (!packed_collect(e, p, &all))
-    return SN_OK;
-  for (int i = 0; i < all.n; i++)
-    if (packed_may_keep(e, p, &all.list[i])) {
-      out->list[out->n] = all.list[i];
-      SN_TRY(emit_pack(e, p, &out->list[out->n++], NULL, 0, 0));
+static void read_sums(direct *d) {
+  const int *n = d->shape->fragments;
+  kernel *k = d->m.e->k;
+  for (int a = 0; a < d->m.part->n_accs; a++)
+    for (int i = 0; i < n[0] * n[1]; i++) {
+      val x[MATRIX_ELEMENTS];
+      k_matrix_sums(k, k_get(k, d->sums[a][i]), x);
+      for (int e = 0; e < MATRIX_ELEMENTS; e++)
+        d->total[a][sum_number(d, i / n[1], i % n[1], e)] = x[e];
     }
-  return SN_OK;
+}
+
+/* Sums of several products would need one scale. */
+static bool one_product(const matmul_part *p) {
+  for (int a = 0; a < p->n_accs; a++)
+    if (p->accs[a].n_products > 1)
+      return false;
+  return true;
+}
+
+/* Elements of k that a piece has at most. */
+static int64_t longest_piece(const emit_env *env, const matmul_part *p, int splits) {
+  const matmul_product *x = &p->accs[0].products[0];
+  int64_t all = sizes_most(env, x->n_k, x->k);
+  return (all / (DIRECT_SIDE * splits) + 1) * DIRECT_SIDE;
 }
 
 sn_status emit_direct(emitter *e, const matmul_part *p, const matmul_way *way, int64_t scratch,
                       const amount *of, int64_t least, int64_t most) {
   packed_operands kept;
-  SN_TRY(keep_operands(e, p, &kept));
+  sn_dtype half = one_product(p) ? way->half : SN_BF16;
+  packed_collect(e, p, &kept);
+  for (int i = 0; i < kept.n; i++)
+    SN_TRY(emit_pack(e, p, half, &kept.list[i]));
   direct *d = mem_alloc(e->env.ctx, sizeof *d);
   if (!d || !emit_open(e, direct_threads(way->direct, e->env.target))) {
     mem_free(e->env.ctx, d, d ? sizeof *d : 0);
@@ -205,10 +245,12 @@ sn_status emit_direct(emitter *e, const matmul_part *p, const matmul_way *way, i
   d->m = (matmul){.e = e, .part = p, .way = way, .scratch = scratch};
   d->shape = way->direct;
   d->products = way->products;
-  d->depth = DIRECT_SIDE;
+  d->half = half;
   d->packed = &kept;
-  direct_begin(d);
+  d->table = kept.n == 0 && direct_has_table(e, p, longest_piece(&e->env, p, way->splits));
+  begin(d);
   sum_all(d);
+  read_sums(d);
   direct_store(d);
   mem_free(e->env.ctx, d, sizeof *d);
   return emit_launch_when(e, false, of, least, most);

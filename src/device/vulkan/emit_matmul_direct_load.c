@@ -11,59 +11,72 @@ static val point_at(direct *d, const direct_side *s, int i) {
   return plus(d->m.e->k, s->first, i / EACH * BLOCK + i % EACH);
 }
 
+/* --- halves --- */
+
+void direct_halves(kernel *k, sn_dtype half, val scale, const val x[2], val *out, val *rest) {
+  if (half == SN_BF16) {
+    k_two_bf16(k, x, out, rest);
+    return;
+  }
+  const val scaled[2] = {k_mul(k, x[0], scale), k_mul(k, x[1], scale)};
+  k_two_halves(k, scaled, out, rest);
+}
+
+val direct_exponent(kernel *k, val most) {
+  val e = scale_exponent(k, most), end = k_i32(k, SCALE_INFINITE - 1);
+  return k_min(k, k_max(k, e, k_i32(k, SCALE_LEAST)), end);
+}
+
 /* --- packed operands --- */
 
 static int tiles_of(const direct_side *s) { return s->points / EACH; }
 
+static val to_u64(kernel *k, val index) {
+  if (k->env->wide)
+    return k_bits(k, index, k->s.u64);
+  return spirv_op(&k->s, SPV_UConvert, k->s.u64, SPV_ARGS(k_bits(k, index, k->s.u32)));
+}
+
+/* Tiles that do not exist are the last one. */
 static void packed_open(direct *d, direct_side *s) {
   kernel *k = d->m.e->k;
   amount tiles = packed_tiles(d->m.part, s->o.side), depths = packed_depths(s->o.product);
-  val number = k_amount(k, &tiles), blocks = k_amount(k, &depths);
-  val at = high_part(k, s->first, PACKED_POINTS);
-  val before = s->packed->batched ? k_mul(k, d->m.batch, number) : k_index(k, 0);
+  val number = k_amount(k, &tiles),
+      bytes = k_mul(k, k_amount(k, &depths), k_index(k, PACKED_BLOCK));
+  val at = high_part(k, s->first, PACKED_POINTS), lane = k_add(k, times(k, d->g, 4), d->t);
   for (int i = 0; i < tiles_of(s); i++) {
     val tile = k_min(k, plus(k, at, i), plus(k, number, -1));
-    s->blocks[i] = k_mul(k, k_add(k, before, tile), blocks);
+    val first = k_add(k, k_mul(k, tile, bytes), lane);
+    val offset = k_mul(k, to_u64(k, first), spirv_u64(&k->s, 16));
+    s->blocks[i] = k_add(k, k_kept(k, s->packed->at), offset);
+    if (d->half == SN_F16)
+      s->exponent[i] = k_var(k, k_load(k, k->s.i32, k_kept(k, s->packed->exponents), tile));
   }
-  for (int set = 0; set < d->shape->ahead; set++) {
-    for (int i = 0; i < tiles_of(s); i++)
-      s->seen[set][i] = k_var(k, k_i32(k, 0));
-    for (int i = 0; i < s->points * 4; i++)
-      s->kept[set][i / 4][i % 4] = k_var(k, k_u32(k, 0));
-  }
+  for (int i = 0; i < s->points * 4; i++)
+    s->kept[i / 4][i % 4] = k_var(k, k_u32(k, 0));
 }
 
-static void packed_load(direct *d, direct_side *s, int set, val at_k) {
+static void packed_load(direct *d, direct_side *s, val at_k) {
   kernel *k = d->m.e->k;
   spirv_id four = spirv_vector(&k->s, k->s.u32, 4);
-  val blocks = packed_blocks(k, &s->packed->at), lane = k_add(k, times(k, d->g, 4), d->t);
-  val exponents = packed_exponents(k, &s->packed->at);
-  val in_k = k_add(k, times(k, high_part(k, at_k, DIRECT_SIDE), PACKED_POINTS * 4), lane);
+  val bytes = k_mul(k, at_k, k_index(k, 16 * PACKED_BLOCK / PACKED_DEPTH));
   for (int i = 0; i < tiles_of(s); i++) {
-    val block = k_add(k, s->blocks[i], high_part(k, at_k, PACKED_DEPTH));
-    k_set(k, s->seen[set][i], k_load(k, k->s.i32, exponents, block));
-    val at = k_add(k, times(k, s->blocks[i], PACKED_BLOCK), in_k);
+    val at = k_add(k, s->blocks[i], to_u64(k, bytes));
     for (int c = 0; c < EACH; c++) {
-      val x = k_load(k, four, blocks, plus(k, at, c * 32));
+      val x = k_load(k, four, at, k_index(k, c * 32));
       for (int w = 0; w < 4; w++)
-        k_set(k, s->kept[set][i * EACH + c][w], k_part(k, x, w));
+        k_set(k, s->kept[i * EACH + c][w], k_part(k, x, w));
     }
   }
 }
 
-static void packed_use(direct *d, direct_side *s, int set) {
+static void packed_use(direct *d, direct_side *s) {
   kernel *k = d->m.e->k;
-  bool rest = d->products == 3;
-  for (int i = 0; i < tiles_of(s); i++) {
-    val e = k_get(k, s->seen[set][i]), is_wild = k_eq(k, e, k_i32(k, SCALE_INFINITE));
-    k_set(k, d->wild, k_select(k, is_wild, k_u32(k, 1), k_get(k, d->wild)));
-    s->exponent[i] = k_min(k, e, k_i32(k, SCALE_INFINITE - 1));
-  }
   for (int f = 0; 2 * f < s->points; f++)
-    for (int h = 0; h <= rest; h++) {
+    for (int h = 0; h < d->products && h < 2; h++) {
       val words[4];
       for (int w = 0; w < 4; w++)
-        words[w] = k_get(k, s->kept[set][2 * f + w / 2][2 * h + w % 2]);
+        words[w] = k_get(k, s->kept[2 * f + w / 2][2 * h + w % 2]);
       s->half[f][h] = k_matrix_make(k, d->type[s->o.side ? MATRIX_B : MATRIX_A], words);
     }
 }
@@ -82,16 +95,18 @@ void direct_side_open(direct *d, direct_side *s) {
     packed_open(d, s);
     return;
   }
+  if (d->half == SN_F16) {
+    s->exponent[0] = k_var(k, k_i32(k, SCALE_LEAST));
+    s->scale = k_var(k, scale_of(k, k_i32(k, SCALE_LEAST)));
+  }
   s->at.n = o->plain ? s->points / by : 0;
   for (int i = 0; i < s->points && o->plain; i += by)
     operand_row(&d->m, o, &s->at, i / by, point_at(d, s, i));
   val zero = k_f32(k, 0);
-  for (int set = 0; set < shape->ahead; set++) {
-    if (o->n_checks > 0)
-      s->there[set] = k_var(k, k_u32(k, 0));
-    for (int i = 0; i < s->points * 4; i++)
-      s->kept[set][i / 4][i % 4] = k_var(k, zero);
-  }
+  for (int i = 0; i < 2 * s->points && o->n_checks > 0; i++)
+    s->there[i / 2][i % 2] = k_var(k, k_u32(k, 0));
+  for (int i = 0; i < s->points * 4; i++)
+    s->kept[i / 4][i % 4] = k_var(k, zero);
 }
 
 /* The first k of this thread's four. */
@@ -100,143 +115,136 @@ static val first_k(direct *d, val at_k) {
   return k_add(k, at_k, times(k, d->t, 4));
 }
 
-static void keep(direct *d, direct_side *s, int set, int point, int j, val x) {
-  k_set(d->m.e->k, s->kept[set][point][j], x);
+static void keep(direct *d, direct_side *s, int point, int j, val x) {
+  k_set(d->m.e->k, s->kept[point][j], x);
 }
 
 /* One load: element j of a point, or four of k, or four points. */
-static val load_one(direct *d, direct_side *s, int set, int point, int j, const operand_k *there) {
+static val load_one(direct *d, direct_side *s, int point, int j, const operand_k *there) {
   const operand *o = &s->o;
   val x[4];
   val ok = operand_load_any(&d->m, o, &s->at, loads_points(o) ? point / EACH : point, there, x);
   for (int i = 0; i < o->width; i++)
-    keep(d, s, set, o->along_k ? point : point + i, o->along_k ? j + i : j, x[i]);
+    keep(d, s, o->along_k ? point : point + i, o->along_k ? j + i : j, x[i]);
   return ok;
 }
 
-/* Bits of `there`: by point and k. */
-static uint32_t bits_of(const operand *o, int point, int j) {
-  uint32_t bits = 0;
-  for (int i = 0; i < o->width; i++)
-    bits |= 1u << (o->along_k ? point * 4 + j + i : (point + i) * 4 + j);
-  return bits;
+/* Notes which elements exist: two of k in a word, as halves are. What a load has in common stands once. */
+static void note(direct *d, direct_side *s, int point, int j, val ok) {
+  kernel *k = d->m.e->k;
+  val all = k_u32(k, 0xffffffff), none = k_u32(k, 0);
+  if (s->o.along_k && s->o.width == 4) {
+    k_set(k, s->there[point][0], k_select(k, ok, all, none));
+    return;
+  }
+  val variable = s->there[point][j / 2];
+  val bits = k_select(k, ok, k_u32(k, j % 2 ? 0xffff0000 : 0xffff), none);
+  k_set(k, variable, j % 2 ? k_or(k, k_get(k, variable), bits) : bits);
 }
 
-static void load_stage(direct *d, direct_side *s, int set, val at_k, val size) {
+/* Bits of those of word w (k = 2 w, 2 w + 1) of a point that exist. */
+static val noted(direct *d, const direct_side *s, int point, int w) {
+  bool line = s->o.along_k && s->o.width == 4;
+  int of = loads_points(&s->o) ? point / EACH * EACH : point;
+  return k_get(d->m.e->k, s->there[of][line ? 0 : w]);
+}
+
+static void load_stage(direct *d, direct_side *s, val at_k, val size) {
   kernel *k = d->m.e->k;
   const operand *o = &s->o;
   int by_k = o->along_k ? o->width : 1, by_points = o->along_k ? 1 : o->width;
-  val from = first_k(d, at_k), bits = 0, none = k_u32(k, 0);
+  val from = first_k(d, at_k);
   for (int j = 0; j < 4; j += by_k) {
-    operand_k there = operand_at_k(&d->m, o, plus(k, from, j), size);
+    val at = plus(k, from, j);
+    operand_k there =
+        d->table_first ? direct_table_at(d, s, at, size) : operand_at_k(&d->m, o, at, size);
     for (int i = 0; i < s->points; i += by_points) {
-      val ok = load_one(d, s, set, i, j, &there);
-      if (o->n_checks == 0)
-        continue;
-      val one = k_select(k, ok, k_u32(k, bits_of(o, i, j)), none);
-      bits = bits ? k_or(k, bits, one) : one;
+      val ok = load_one(d, s, i, j, &there);
+      if (o->n_checks > 0)
+        note(d, s, i, j, ok);
     }
   }
-  if (o->n_checks > 0)
-    k_set(k, s->there[set], bits);
 }
 
 /* The elements of an operand that is a program. */
-static void compute_stage(direct *d, direct_side *s, int set, val at_k, val size) {
+static void compute_stage(direct *d, direct_side *s, val at_k, val size) {
   kernel *k = d->m.e->k;
   val from = first_k(d, at_k);
   for (int j = 0; j < 4; j++)
     for (int i = 0; i < s->points; i++)
-      keep(d, s, set, i, j,
-           operand_element(&d->m, &s->o, point_at(d, s, i), plus(k, from, j), size));
+      keep(d, s, i, j, operand_element(&d->m, &s->o, point_at(d, s, i), plus(k, from, j), size));
 }
 
-void direct_load(direct *d, direct_side *s, int set, val at_k, val size) {
+void direct_load(direct *d, direct_side *s, val at_k, val size) {
   if (s->packed) {
-    packed_load(d, s, set, at_k);
+    packed_load(d, s, at_k);
     return;
   }
   if (s->o.plain)
-    load_stage(d, s, set, at_k, size);
+    load_stage(d, s, at_k, size);
   else
-    compute_stage(d, s, set, at_k, size);
+    compute_stage(d, s, at_k, size);
 }
 
 /* --- halves --- */
 
 /* Elements that do not exist count as 0. Behind the last k one zero of a product is enough: see needs_zeros of the panels. */
-static bool needs_zeros(const direct_side *s) {
+static bool ends_inside(const direct_side *s) {
   const matmul_product *p = s->o.product;
   int64_t all = 1;
   for (int i = 0; i < p->n_k; i++)
     all = dim_is_number(p->k[i]) && all > 0 ? all * p->k[i] : -1;
   bool whole = all > 0 && all % DIRECT_SIDE == 0;
-  return s->o.n_checks > 0 || (s->o.plain && s->o.side == 0 && !whole);
+  return s->o.plain && s->o.side == 0 && s->o.n_checks == 0 && !whole;
 }
 
-static val exists(direct *d, const direct_side *s, int set, int point, int j, val at_k, val size) {
+/* Bits of the halves of k = 2 w, 2 w + 1 that there are. */
+static val before_end(direct *d, int w, val at_k, val size) {
   kernel *k = d->m.e->k;
-  if (s->o.n_checks == 0)
-    return k_lt(k, plus(k, first_k(d, at_k), j), size);
-  val bit = k_and(k, k_get(k, s->there[set]), k_u32(k, 1u << (point * 4 + j)));
-  return k_ne(k, bit, k_u32(k, 0));
-}
-
-/* The numbers of a stage, by point and k. */
-static void settle(direct *d, const direct_side *s, int set, val at_k, val size, val x[][4]) {
-  kernel *k = d->m.e->k;
-  bool zeros = needs_zeros(s);
-  val ok[4] = {0}, zero = k_f32(k, 0);
-  for (int i = 0; i < s->points; i++)
-    for (int j = 0; j < 4; j++) {
-      x[i][j] = k_get(k, s->kept[set][i][j]);
-      if (!zeros)
-        continue;
-      if (i == 0 || s->o.n_checks > 0)
-        ok[j] = exists(d, s, set, i, j, at_k, size);
-      x[i][j] = k_select(k, ok[j], x[i][j], zero);
-    }
-}
-
-/* The power of two for a stage. */
-static val choose_scale(direct *d, direct_side *s, val most) {
-  kernel *k = d->m.e->k;
-  val e = scale_exponent(k, k_subgroup_max(k, k_bits(k, most, k->s.u32)));
-  val is_wild = k_eq(k, e, k_i32(k, SCALE_INFINITE));
-  k_set(k, d->wild, k_select(k, is_wild, k_u32(k, 1), k_get(k, d->wild)));
-  e = k_min(k, k_max(k, e, k_i32(k, SCALE_LEAST)), k_i32(k, SCALE_INFINITE - 1));
-  for (int i = 0; i < DIRECT_TILES; i++)
-    s->exponent[i] = e;
-  return scale_of(k, e);
-}
-
-static void make_matrices(direct *d, direct_side *s, val scale, val x[][4]) {
-  kernel *k = d->m.e->k;
-  bool rest = d->products == 3;
-  for (int f = 0; 2 * f < s->points; f++) {
-    val words[2][4];
-    for (int w = 0; w < 4; w++) {
-      val two[2];
-      for (int i = 0; i < 2; i++)
-        two[i] = k_mul(k, x[2 * f + w / 2][w % 2 * 2 + i], scale);
-      k_two_halves(k, two, &words[0][w], rest ? &words[1][w] : NULL);
-    }
-    for (int h = 0; h <= rest; h++)
-      s->half[f][h] = k_matrix_make(k, d->type[s->o.side ? MATRIX_B : MATRIX_A], words[h]);
+  val from = first_k(d, at_k), bits[2];
+  for (int i = 0; i < 2; i++) {
+    val ok = k_lt(k, plus(k, from, 2 * w + i), size);
+    bits[i] = k_select(k, ok, k_u32(k, i ? 0xffff0000 : 0xffff), k_u32(k, 0));
   }
+  return k_or(k, bits[0], bits[1]);
 }
 
-void direct_convert(direct *d, direct_side *s, int set, val at_k, val size) {
+/* Elements that do not exist may be any number: their scale serves the others, too. */
+val direct_grows(direct *d, const direct_side *s, val *out_exponent) {
+  enum { ROOM = 2 };
   kernel *k = d->m.e->k;
-  val x[DIRECT_POINTS][4], most = 0;
+  val most = 0;
+  for (int i = 0; i < s->points * 4; i++) {
+    val size = k_abs(k, k_get(k, s->kept[i / 4][i % 4]));
+    most = most ? k_max(k, most, size) : size;
+  }
+  *out_exponent = direct_exponent(k, k_subgroup_max(k, k_bits(k, most, k->s.u32)));
+  return k_lt(k, k_add(k, k_get(k, s->exponent[0]), k_i32(k, ROOM)), *out_exponent);
+}
+
+void direct_convert(direct *d, direct_side *s, val at_k, val size) {
+  kernel *k = d->m.e->k;
+  bool checks = s->o.plain && s->o.n_checks > 0, ends = ends_inside(s);
+  int halves = d->products > 1 ? 2 : 1;
+  val end[2] = {0, 0}, scale = d->half == SN_F16 && !s->packed ? k_get(k, s->scale) : 0;
   if (s->packed) {
-    packed_use(d, s, set);
+    packed_use(d, s);
     return;
   }
-  settle(d, s, set, at_k, size, x);
-  for (int i = 0; i < s->points * 4; i++) {
-    val size_of = k_abs(k, x[i / 4][i % 4]);
-    most = most ? k_max(k, most, size_of) : size_of;
+  for (int w = 0; w < 2 && ends; w++)
+    end[w] = before_end(d, w, at_k, size);
+  for (int f = 0; 2 * f < s->points; f++) {
+    val words[2][4];
+    for (int i = 0; i < 4; i++) {
+      int point = 2 * f + i / 2, w = i % 2;
+      const val *x = &s->kept[point][2 * w];
+      const val two[2] = {k_get(k, x[0]), k_get(k, x[1])};
+      direct_halves(k, d->half, scale, two, &words[0][i], halves > 1 ? &words[1][i] : NULL);
+      val bits = checks ? noted(d, s, point, w) : end[w];
+      for (int h = 0; h < halves && bits; h++)
+        words[h][i] = k_and(k, words[h][i], bits);
+    }
+    for (int h = 0; h < halves; h++)
+      s->half[f][h] = k_matrix_make(k, d->type[s->o.side ? MATRIX_B : MATRIX_A], words[h]);
   }
-  make_matrices(d, s, choose_scale(d, s, most), x);
 }

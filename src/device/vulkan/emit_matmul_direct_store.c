@@ -8,7 +8,7 @@
 static int fours_of(const direct_shape *s) { return 2 * s->fragments[0] * s->fragments[1]; }
 
 static int words_of(const direct_shape *s, const matmul_part *p, const gpu_target *t, int fours) {
-  return direct_subgroups(s) * (p->n_accs * fours * 4 * t->subgroup + 1);
+  return direct_subgroups(s) * (p->n_accs * fours * 4 * t->subgroup);
 }
 
 static int fours_of_pass(const direct_shape *s, const matmul_part *p, const gpu_target *t) {
@@ -77,7 +77,7 @@ static void leave_fours(direct *d, const pass *p, int number) {
   for (int a = 0; a < d->m.part->n_accs; a++)
     for (int q = 0; q < p->fours; q++)
       for (int i = 0; i < 4; i++) {
-        val x = k_get(k, d->total[a][sum_of_four(d, number * p->fours + q, i)]);
+        val x = d->total[a][sum_of_four(d, number * p->fours + q, i)];
         int word = ((a * p->fours + q) * 4 + i) * threads;
         k_word_set(k, d->words, plus(k, at, word), k_bits(k, x, k->s.u32));
       }
@@ -95,7 +95,7 @@ static val plane_at(direct *d, const pass *p, val at, int slice) {
   return plus(d->m.e->k, at, (int64_t)slice * places_of(d) * p->plane);
 }
 
-/* Where there was an infinity: all of a sum in its first slice, without halves. */
+/* Where a sum is no number: all of it in its first slice, by plain multiply-adds. */
 static void remake(direct *d, const pass *p, val four, val first) {
   kernel *k = d->m.e->k;
   k_loop l = k_loop_rolled(k, k_index(k, 0), k_index(k, 4), k_index(k, 1));
@@ -107,7 +107,7 @@ static void remake(direct *d, const pass *p, val four, val first) {
   k_if inside = k_if_begin(k, k_and(k, row, column));
   for (int a = 0; a < d->m.part->n_accs; a++) {
     val word = word_of(d, p, a, four, l.i);
-    val sum = matmul_sum_plainly(&d->m, a, d->depth, at);
+    val sum = matmul_sum_plainly(&d->m, a, DIRECT_SIDE, at);
     for (int i = 0; i < d->shape->slices; i++)
       k_word_set(k, d->words, plane_at(d, p, word, i), i ? k_u32(k, 0) : k_bits(k, sum, k->s.u32));
   }
@@ -145,31 +145,35 @@ static void use_four(direct *d, const val at[2], val sums[][4]) {
   }
 }
 
-/* This slice's share of the fours. */
-static void use_fours(direct *d, const pass *p, val number, val wild) {
+/* Whether some of a four's sums are no numbers. */
+static val any_wild(direct *d, val sums[][4]) {
   kernel *k = d->m.e->k;
-  val sums[EMIT_ACCS][4], at[2], first = times(k, number, p->fours);
+  val most = k_u32(k, 0), mask = k_u32(k, 0x7fffffff);
+  for (int i = 0; i < 4 * d->m.part->n_accs; i++)
+    most = k_max(k, most, k_and(k, k_bits(k, sums[i / 4][i % 4], k->s.u32), mask));
+  return k_le(k, k_u32(k, 0x7f800000), most);
+}
+
+/* This slice's share of the fours. */
+static void use_fours(direct *d, const pass *p, val number) {
+  kernel *k = d->m.e->k;
+  int n = 4 * d->m.part->n_accs;
+  val sums[EMIT_ACCS][4], kept[4 * EMIT_ACCS], at[2], first = times(k, number, p->fours);
   k_loop l = k_loop_rolled(k, d->slice, k_index(k, p->fours), k_index(k, d->shape->slices));
-  k_if odd = k_if_begin(k, wild);
-  remake(d, p, l.i, first);
-  k_if_end(k, &odd);
   read_four(d, p, l.i, sums);
+  for (int i = 0; i < n; i++)
+    kept[i] = k_var(k, sums[i / 4][i % 4]);
+  k_if odd = k_if_begin(k, any_wild(d, sums));
+  remake(d, p, l.i, first);
+  read_four(d, p, l.i, sums);
+  for (int i = 0; i < n; i++)
+    k_set(k, kept[i], sums[i / 4][i % 4]);
+  k_if_end(k, &odd);
+  for (int i = 0; i < n; i++)
+    sums[i / 4][i % 4] = k_get(k, kept[i]);
   four_at(d, k_add(k, first, l.i), at);
   use_four(d, at, sums);
   k_loop_end(k, &l);
-}
-
-/* Whether any subgroup met an infinity. */
-static val any_wild(direct *d, int first) {
-  kernel *k = d->m.e->k;
-  val mine = plus(k, d->number, first), any = k_u32(k, 0);
-  k_if one = k_if_begin(k, k_eq(k, k_add(k, times(k, d->g, 4), d->t), k_index(k, 0)));
-  k_word_set(k, d->words, mine, k_get(k, d->wild));
-  k_if_end(k, &one);
-  k_words_barrier(k);
-  for (int i = 0; i < direct_subgroups(d->shape); i++)
-    any = k_or(k, any, k_word_get(k, d->words, k_index(k, first + i)));
-  return k_ne(k, any, k_u32(k, 0));
 }
 
 void direct_store(direct *d) {
@@ -181,7 +185,6 @@ void direct_store(direct *d) {
   val place = low_part(k, d->number, places_of(d));
   p.own = k_mul(k, place, k_index(k, p.plane));
   int n = fours_of(d->shape) / p.fours;
-  val wild = any_wild(d, direct_subgroups(d->shape) * p.plane);
   k_loop l = k_loop_rolled(k, k_index(k, 0), k_index(k, n), k_index(k, 1));
   for (int i = 0; i < n; i++) {
     k_if mine = k_if_begin(k, k_eq(k, l.i, k_index(k, i)));
@@ -189,7 +192,7 @@ void direct_store(direct *d) {
     k_if_end(k, &mine);
   }
   k_words_barrier(k);
-  use_fours(d, &p, l.i, wild);
+  use_fours(d, &p, l.i);
   k_words_barrier(k);
   k_loop_end(k, &l);
 }

@@ -10,7 +10,7 @@ static val partial_sum(matmul *m, int n, const term *terms, bool of_k) {
   val sum = 0;
   for (int i = 0; i < n; i++)
     if ((terms[i].axis >= m->first_k) == of_k) {
-      val one = emit_linear(m->e, 0, 1, &terms[i]);
+      val one = emit_term(m->e, &terms[i]);
       sum = sum_of(m->e->k, sum, one);
     }
   return sum;
@@ -19,7 +19,8 @@ static val partial_sum(matmul *m, int n, const term *terms, bool of_k) {
 /* The same with what the sum begins with. */
 static val sum_from(matmul *m, const sn_dim *base, int n, const term *terms) {
   val sum = partial_sum(m, n, terms, false);
-  return *base == 0 ? sum : sum_of(m->e->k, k_size_of(m->e->k, base), sum);
+  kernel *k = m->e->k;
+  return *base == 0 && !k->ones ? sum : sum_of(k, k_size_of(k, base), sum);
 }
 
 /* A point below a size, moved to the last group of `width` if it is not. */
@@ -29,13 +30,15 @@ static val within(kernel *k, val flat, val size, int width) {
 
 void operand_row(matmul *m, const operand *o, operand_rows *rows, int i, val flat) {
   kernel *k = m->e->k;
-  bool several = o->width > 1 && !o->along_k;
+  bool several = o->width > 1 && !o->along_k, ones = k->ones;
+  k->ones = true;
   matmul_point(m, o->side, within(k, flat, m->size[o->side], several ? o->width : 1));
   rows->at[i] = sum_from(m, &o->at->base, o->at->n_terms, o->at->terms);
   for (int c = 0; c < o->n_checks; c++) {
     const check *of = o->checks[c];
     rows->check[i][c] = sum_from(m, &of->offset, of->n_terms, of->terms);
   }
+  k->ones = ones;
 }
 
 operand_k operand_at_k(matmul *m, const operand *o, val at_k, val size) {
@@ -130,9 +133,12 @@ void operand_load(matmul *m, const operand *o, const operand_rows *rows, int i,
 val operand_element(matmul *m, const operand *o, val row, val at_k, val size) {
   kernel *k = m->e->k;
   val inside = k_lt(k, at_k, size);
+  bool ones = k->ones;
+  k->ones = true;
   matmul_point(m, o->side, within(k, row, m->size[o->side], 1));
   matmul_k_point(m, o->product, within(k, at_k, size, 1));
   val x = emit_region(m->e, o->code);
+  k->ones = ones;
   return k_select(k, inside, x, k_f32(k, 0));
 }
 

@@ -1,5 +1,6 @@
 /* Parts with as few axes and checks as they can have: axes of one point are left out, and neighbouring axes that all
- * accesses count through (14 y + x) become one, since each axis costs a division at every point and every k. See
+ * accesses count through (14 y + x) become one, since each axis costs a division at every point and every k. Of images
+ * that are stored channels last, channels are the last axis of their group: neighbours in memory. See
  * emit_matmul_rewrite.h.
  *
  * All regions are copied first and then changed where they stand. */
@@ -80,6 +81,49 @@ static bool all_count_through(regions r, int axis, int64_t inner) {
   return true;
 }
 
+/* --- channels last --- */
+
+/* The axis from `first` on along which an image's channels run; -1: there is none. */
+static int channel_axis(const emit_env *env, const region *r, int first, int n) {
+  for (int i = 0; i < r->n; i++) {
+    const access *at = &r->code[i].at;
+    if (r->code[i].op != REGION_LOAD || env->program->values[at->value].channels == 0)
+      continue;
+    for (int t = 0; t < at->n_terms; t++)
+      if (at->terms[t].axis >= first && at->terms[t].axis < first + n && at->terms[t].stride == 1 &&
+          term_is_plain(&at->terms[t]))
+        return at->terms[t].axis;
+  }
+  return -1;
+}
+
+static void turn_terms(int n, const term *terms, int axis, int last) {
+  for (int i = 0; i < n; i++) {
+    term *t = own(&terms[i]);
+    if (t->axis == axis)
+      t->axis = (uint8_t)last;
+    else if (t->axis != TERM_REG && t->axis > axis && t->axis <= last)
+      t->axis--;
+  }
+}
+
+/* An axis behind those that come after it in its group. */
+static void turn_group(regions r, int axis, int first, int n, sn_dim *extent) {
+  int last = first + n - 1;
+  if (axis < 0 || axis == last)
+    return;
+  sn_dim moved = extent[axis - first];
+  memmove(extent + axis - first, extent + axis - first + 1, (size_t)(last - axis) * sizeof moved);
+  extent[n - 1] = moved;
+  for (int k = 0; k < r.n; k++)
+    for (int i = 0; i < r.at[k]->n; i++) {
+      const access *at = &r.at[k]->code[i].at;
+      turn_terms(at->n_terms, at->terms, axis, last);
+      for (int c = 0; c < at->n_checks; c++)
+        turn_terms(at->checks[c].n_terms, at->checks[c].terms, axis, last);
+    }
+}
+
 /* A group of `n` axes from `first` on, extents at `extent`; how many are left. `rest`: extents behind the group. */
 static int fold_group(regions r, int first, int n, sn_dim *extent, int rest) {
   for (int d = n - 1; d >= 0; d--) {
@@ -125,6 +169,28 @@ static void drop_checks(region *r, const sn_dim *extent) {
   }
 }
 
+/* --- terms --- */
+
+/* In the order of their axes: the same sum in another order would be another shader. */
+static void sort_terms(int n, const term *terms) {
+  for (int i = 1; i < n; i++)
+    for (int k = i; k > 0 && terms[k - 1].axis > terms[k].axis; k--) {
+      term t = terms[k];
+      own(terms)[k] = terms[k - 1];
+      own(terms)[k - 1] = t;
+    }
+}
+
+static void sort_all(regions r) {
+  for (int k = 0; k < r.n; k++)
+    for (int i = 0; i < r.at[k]->n; i++) {
+      const access *at = &r.at[k]->code[i].at;
+      sort_terms(at->n_terms, at->terms);
+      for (int c = 0; c < at->n_checks; c++)
+        sort_terms(at->checks[c].n_terms, at->checks[c].terms);
+    }
+}
+
 /* --- parts --- */
 
 static sn_status copy_region(emit_env *env, const sn_dim *extent, region *r) {
@@ -143,6 +209,10 @@ static sn_status copy_product(emit_env *env, const matmul_part *p, matmul_produc
     extent[part_axes(p) + d] = x->k[d];
   for (int i = 0; i < 2; i++)
     SN_TRY(copy_region(env, extent, both[i]));
+  int channel = channel_axis(env, &x->a, part_axes(p), x->n_k);
+  if (channel < 0)
+    channel = channel_axis(env, &x->b, part_axes(p), x->n_k);
+  turn_group((regions){2, both}, channel, part_axes(p), x->n_k, x->k);
   x->n_k = fold_group((regions){2, both}, part_axes(p), x->n_k, x->k, 0);
   return SN_OK;
 }
@@ -180,8 +250,15 @@ sn_status matmul_fold(emit_env *env, matmul_part *p) {
   SN_TRY(copy_part(env, p, list, &n));
   regions all = {n, list};
   int first = p->n_batch + p->n_m;
+  for (int a = 0; a < p->n_accs && p->accs[a].n_products > 0; a++) {
+    const matmul_product *x = &p->accs[a].products[0];
+    int rows = channel_axis(env, &x->a, p->n_batch, p->n_m);
+    turn_group(all, rows, p->n_batch, p->n_m, p->extent + p->n_batch);
+    turn_group(all, channel_axis(env, &x->b, first, p->n_n), first, p->n_n, p->extent + first);
+  }
   p->n_n = fold_group(all, first, p->n_n, p->extent + first, 0);
   p->n_m = fold_group(all, p->n_batch, p->n_m, p->extent + p->n_batch, p->n_n);
   p->n_batch = fold_group(all, 0, p->n_batch, p->extent, p->n_m + p->n_n);
+  sort_all(all);
   return SN_OK;
 }

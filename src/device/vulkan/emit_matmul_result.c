@@ -80,7 +80,9 @@ static void run_epilogue(matmul *m, val row, val column, const val *sums) {
   matmul_point(m, 0, row);
   matmul_point(m, 1, column);
   memcpy(m->e->acc, sums, (size_t)m->part->n_accs * sizeof *sums);
+  m->e->k->ones = true;
   emit_region(m->e, &m->part->epilogue);
+  m->e->k->ones = false;
 }
 
 /* Where the sums of accumulator 0 begin that this point has in piece `split`, and elements from accumulator to
@@ -152,7 +154,9 @@ static void run_epilogue_four(matmul *m, int side, val row, val column, val sums
     for (int a = 0; a < p->n_accs; a++)
       at.acc[u][a] = sums[a][u];
   }
+  k->ones = true;
   emit_region_four(m->e, &p->epilogue, &at);
+  k->ones = false;
 }
 
 void matmul_result_four(matmul *m, val row, val column, val sums[][4]) {

@@ -75,18 +75,27 @@ static val part_at(emitter *e, const row_threads *t, const bundles *b, val place
   return k_add(k, at, places);
 }
 
-/* Few parts every thread reads all of; many are shared out to the lanes of a subgroup once more. */
+/* Parts that a thread reads are every so many: few are read by every thread, many are shared out to the lanes of a subgroup once
+ * more. */
+static int readers_of(const bundles *b) {
+  enum { FEW = 8 };
+  int readers = b->parts <= FEW ? 1 : b->to / b->from;
+  return readers < b->parts ? readers : b->parts;
+}
+
+/* The first part that this thread reads. */
+static val first_part(emitter *e, const bundles *b, int readers) {
+  kernel *k = e->k;
+  if (readers == 1)
+    return k_index(k, 0);
+  return k_and(k, k_shr(k, k->local, __builtin_ctz((unsigned)b->from)), k_index(k, readers - 1));
+}
+
 static val read_parts(emitter *e, const row_threads *t, const bundles *b, val places,
                       reduce_kind kind, sn_dtype dtype) {
-  enum { FEW = 8 };
   kernel *k = e->k;
-  int readers = b->parts <= FEW ? 1 : b->to / b->from;
-  readers = readers < b->parts ? readers : b->parts;
-  val first = k_index(k, 0), all = 0;
-  if (readers > 1) {
-    first = k_shr(k, k->local, __builtin_ctz((unsigned)b->from));
-    first = k_and(k, first, k_index(k, readers - 1));
-  }
+  int readers = readers_of(b);
+  val first = first_part(e, b, readers), all = 0;
   for (int i = 0; i < b->parts; i += readers) {
     val n = i ? k_add(k, first, k_index(k, i)) : first;
     val next = shared_lane(e, t, dtype, part_at(e, t, b, places, n));
@@ -95,32 +104,141 @@ static val read_parts(emitter *e, const row_threads *t, const bundles *b, val pl
   return shuffled(e, kind, dtype, all, b->from, b->from * readers);
 }
 
-static val reduce_bundles(emitter *e, row_threads *t, const bundles *b, reduce_kind kind,
-                          sn_dtype dtype, val mine) {
+static void share_bundle(emitter *e, const row_threads *t, const bundles *b, val places,
+                         const lanes_value *v) {
+  kernel *k = e->k;
+  val bundle = k_shr(k, k->local, __builtin_ctz((unsigned)b->width));
+  val inside = k_and(k, k->local, k_index(k, b->width - 1));
+  val at = k_add(k, k_mul(k, bundle, k_index(k, b->rows)), inside);
+  k_shared_set(k, t->shared, k_add(k, at, places), to_bits(e, v->dtype, v->mine));
+}
+
+/* Whether this thread's subgroup has the first lane of a row. */
+static val has_first(emitter *e, const row_threads *t) {
+  kernel *k = e->k;
+  int subgroup = e->env.target->subgroup;
+  if (!t->columns)
+    return k_lt(k, t->lane, k_index(k, subgroup));
+  return k_lt(k, k->local, k_index(k, t->rows < subgroup ? subgroup : t->rows));
+}
+
+static void read_bundles(emitter *e, const row_threads *t, const bundles *b, int n,
+                         lanes_value *values) {
+  kernel *k = e->k;
+  int each = b->parts * t->rows;
+  k_if first = {0};
+  val kept[EMIT_TOGETHER];
+  bool some = t->by_first && n <= EMIT_TOGETHER;
+  for (int i = 0; i < n && some; i++)
+    kept[i] = k_var(k, values[i].mine);
+  if (some)
+    first = k_if_begin(k, has_first(e, t));
+  for (int i = 0; i < n; i++) {
+    val places = k_index(k, (int64_t)(t->taken + i) * each);
+    values[i].mine = read_parts(e, t, b, places, values[i].kind, values[i].dtype);
+    if (some)
+      k_set(k, kept[i], values[i].mine);
+  }
+  if (some)
+    k_if_end(k, &first);
+  for (int i = 0; i < n && some; i++)
+    values[i].mine = k_get(k, kept[i]);
+}
+
+/* Leaves what bundles have in shared memory, and waits. */
+static void share_bundles(emitter *e, row_threads *t, const bundles *b, int n,
+                          const lanes_value *values) {
   kernel *k = e->k;
   int each = b->parts * t->rows;
   if (!t->shared)
     t->shared = k_shared(k, k->s.u32, t->own ? t->own * each : each);
-  val places = k_index(k, (int64_t)t->taken * each);
-  val bundle = k_shr(k, k->local, __builtin_ctz((unsigned)b->width));
   val inside = k_and(k, k->local, k_index(k, b->width - 1));
   k_if first = k_if_begin(k, k_lt(k, inside, k_index(k, b->rows)));
-  val at = k_add(k, k_mul(k, bundle, k_index(k, b->rows)), inside);
-  k_shared_set(k, t->shared, k_add(k, at, places), to_bits(e, dtype, mine));
+  for (int i = 0; i < n; i++)
+    share_bundle(e, t, b, k_index(k, (int64_t)(t->taken + i) * each), &values[i]);
   k_if_end(k, &first);
   k_barrier_shared(k);
-  val all = read_parts(e, t, b, places, kind, dtype);
+}
+
+static void leave_places(emitter *e, row_threads *t, int n) {
   if (t->own)
-    t->taken++;
+    t->taken += n;
   else
-    k_barrier_shared(k);
-  return all;
+    k_barrier_shared(e->k);
+}
+
+void emit_reduce_values(emitter *e, row_threads *t, int n, lanes_value *values) {
+  if (t->lanes == 1 || n == 0)
+    return;
+  bundles b = bundles_of(e, t);
+  for (int i = 0; i < n; i++)
+    values[i].mine = shuffled(e, values[i].kind, values[i].dtype, values[i].mine, b.from, b.to);
+  if (b.parts == 1)
+    return;
+  share_bundles(e, t, &b, n, values);
+  read_bundles(e, t, &b, n, values);
+  leave_places(e, t, n);
 }
 
 val emit_reduce_lanes(emitter *e, row_threads *t, reduce_kind kind, sn_dtype dtype, val mine) {
-  if (t->lanes == 1)
-    return mine;
+  lanes_value one = {kind, dtype, mine};
+  emit_reduce_values(e, t, 1, &one);
+  return one.mine;
+}
+
+/* --- moments --- */
+
+/* So many numbers: their sum, and the squares of what they differ from their mean by. */
+typedef struct moments {
+  int64_t n;
+  val sum, squares;
+} moments;
+
+static moments both_moments(emitter *e, moments a, moments b) {
+  kernel *k = e->k;
+  double weight = (double)a.n * (double)b.n / (double)(a.n + b.n);
+  val mean[2] = {k_mul(k, a.sum, k_f32(k, (float)(1 / (double)a.n))),
+                 k_mul(k, b.sum, k_f32(k, (float)(1 / (double)b.n)))};
+  val apart = k_sub(k, mean[1], mean[0]),
+      more = k_mul(k, k_mul(k, apart, apart), k_f32(k, (float)weight));
+  return (moments){a.n + b.n, k_add(k, a.sum, b.sum),
+                   k_add(k, k_add(k, a.squares, b.squares), more)};
+}
+
+static val other_lane(emitter *e, val x, int mask) {
+  return from_bits(e, SN_F32, k_shuffle_xor(e->k, to_bits(e, SN_F32, x), mask));
+}
+
+static moments shuffled_moments(emitter *e, moments m, int from, int to) {
+  for (int mask = from; mask < to; mask *= 2)
+    m = both_moments(e, m,
+                     (moments){m.n, other_lane(e, m.sum, mask), other_lane(e, m.squares, mask)});
+  return m;
+}
+
+static moments read_moments(emitter *e, const row_threads *t, const bundles *b, int64_t n) {
+  kernel *k = e->k;
+  int readers = readers_of(b), each = b->parts * t->rows;
+  val first = first_part(e, b, readers), places = k_index(k, (int64_t)t->taken * each);
+  moments all = {0};
+  for (int i = 0; i < b->parts; i += readers) {
+    val at = part_at(e, t, b, places, i ? k_add(k, first, k_index(k, i)) : first);
+    val beside = k_add(k, at, k_index(k, each));
+    moments next = {n, shared_lane(e, t, SN_F32, at), shared_lane(e, t, SN_F32, beside)};
+    all = i ? both_moments(e, all, next) : next;
+  }
+  return shuffled_moments(e, all, b->from, b->from * readers);
+}
+
+void emit_reduce_moments(emitter *e, row_threads *t, int n, val *sum, val *squares) {
   bundles b = bundles_of(e, t);
-  mine = shuffled(e, kind, dtype, mine, b.from, b.to);
-  return b.parts > 1 ? reduce_bundles(e, t, &b, kind, dtype, mine) : mine;
+  moments m = shuffled_moments(e, (moments){n, *sum, *squares}, b.from, b.to);
+  if (b.parts > 1) {
+    const lanes_value two[2] = {{REDUCE_SUM, SN_F32, m.sum}, {REDUCE_SUM, SN_F32, m.squares}};
+    share_bundles(e, t, &b, 2, two);
+    m = read_moments(e, t, &b, m.n);
+    leave_places(e, t, 2);
+  }
+  *sum = m.sum;
+  *squares = m.squares;
 }

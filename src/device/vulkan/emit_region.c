@@ -42,6 +42,20 @@ static val emit_word(emitter *e, const instr *i) {
   return k_bits(e->k, emit_random(e, key, (uint32_t)(int64_t)i->x, index), e->k->s.i32);
 }
 
+/* One over a number of elements, as means have it: a size, in a way, and no shader for each. */
+static bool is_share(const instr *i) {
+  double n = nearbyint(1 / i->x);
+  return i->dtype == SN_F32 && n >= 16 && n <= INT32_MAX && (float)(1 / n) == (float)i->x;
+}
+
+static val emit_constant(emitter *e, const instr *i) {
+  if (instr_is_float(i) && i->x == 0)
+    return hidden_zero(e, i->x);
+  if (is_share(i))
+    return k_number(e->k, (float)i->x, (uint32_t)(i - e->code));
+  return emit_number(e, (sn_dtype)i->dtype, i->x);
+}
+
 val emit_instr(emitter *e, const instr *i) {
   kernel *k = e->k;
   switch ((region_op)i->op) {
@@ -49,9 +63,7 @@ val emit_instr(emitter *e, const instr *i) {
   case REGION_STORE: emit_store(e, i); return e->reg[i->a];
   case REGION_INDEX: return k_to_i32(k, emit_linear(e, i->at.base, i->at.n_terms, i->at.terms));
   case REGION_INSIDE: return emit_inside(e, &i->at);
-  case REGION_NUMBER:
-    return instr_is_float(i) && i->x == 0 ? hidden_zero(e, i->x)
-                                          : emit_number(e, (sn_dtype)i->dtype, i->x);
+  case REGION_NUMBER: return emit_constant(e, i);
   case REGION_SIZE: return emit_size_lane(e, i);
   case REGION_ALU: return emit_alu(e, i);
   case REGION_WORD: return emit_word(e, i);

@@ -30,7 +30,32 @@ static row_deal deal_few_columns(const emitter *e, int64_t rows, int64_t points)
     columns /= 2;
   while (columns * lanes < most && ((int64_t)lanes * 4 < points || columns * lanes < 64))
     lanes *= 2;
-  return (row_deal){.columns = true, .threads = columns * lanes, .lanes = lanes};
+  return (row_deal){.columns = true, .wide = 1, .threads = columns * lanes, .lanes = lanes};
+}
+
+/* Wide ones, of which each thread has four: a few of them, for all of the points, where that keeps enough of the device busy. Long
+ * ones are read line after line, in pieces. */
+static row_deal deal_wide_columns(const emitter *e, int64_t rows, int64_t points, int loads) {
+  enum { LONG = 10000 /* vectors of a column: about what another launch takes to read */ };
+  const gpu_target *target = e->env.target;
+  int most = target->subgroup < 32 ? 256 : 512, lanes = 1;
+  most = target->max_threads < most ? target->max_threads : most;
+  bool in_pieces = points > LONG / loads && rows < (int64_t)target->units * 2;
+  int columns = in_pieces ? 32 : 8;
+  while (columns > 2 && !in_pieces && rows / columns < target->units)
+    columns /= 2;
+  while (columns > 1 && columns / 2 >= rows)
+    columns /= 2;
+  while (columns * lanes < most && ((int64_t)lanes * 4 < points || columns * lanes < 64))
+    lanes *= 2;
+  int64_t groups = (rows + columns - 1) / columns, pieces = 1;
+  if (in_pieces)
+    pieces = min_i64(target->units * 2 / max_i64(1, groups), points / (lanes * 4));
+  return (row_deal){.columns = true,
+                    .wide = EMIT_WIDE,
+                    .threads = columns * lanes,
+                    .lanes = lanes,
+                    .pieces = (int)max_i64(1, pieces)};
 }
 
 /* Long rows have more threads where the device can have that many at once. */
@@ -47,19 +72,24 @@ static int threads_of(const emitter *e, int64_t rows, int64_t points) {
 
 /* About four points a lane; more lanes where there are too few rows to keep the device busy. */
 static row_deal deal(const emitter *e, const loop_part *p, int64_t rows, int64_t points) {
+  const gpu_target *target = e->env.target;
   bool columns = p->n_outer > 0 && by_columns(p);
-  bool few = rows < (int64_t)e->env.target->units * 64;
-  if (columns && few && emit_threads(e) >= 256)
-    return deal_few_columns(e, rows, points);
+  int loads = columns && emit_threads(e) >= 256 ? row_may_be_wide(e, p) : 0;
+  int wide = loads ? EMIT_WIDE : 1;
+  rows /= wide;
+  bool few = rows < (int64_t)target->units * 64;
+  bool window = points <= EMIT_WINDOW && rows >= (int64_t)target->units * (wide > 1 ? 16 : 64);
+  if (columns && few && !window && emit_threads(e) >= 256)
+    return loads ? deal_wide_columns(e, rows, points, loads) : deal_few_columns(e, rows, points);
   int threads = columns ? emit_threads(e) : threads_of(e, rows, points);
   int most = columns && rows > 32 ? threads / 32 : threads;
-  if (!few && !columns && points <= EMIT_WINDOW) /* windows: neighbours are other rows' */
-    return (row_deal){.threads = threads, .lanes = 1};
+  if (window) /* neighbours are other rows' */
+    return (row_deal){.wide = wide, .threads = few ? threads / 2 : threads, .lanes = 1};
   int each = few && (columns || points < 128 || !row_has_fours(e, p)) ? 1 : 4;
   int lanes = 1;
   while (lanes < most && (int64_t)lanes * each < points)
     lanes *= 2;
-  return (row_deal){.columns = columns, .threads = threads, .lanes = lanes};
+  return (row_deal){.columns = columns, .wide = wide, .threads = threads, .lanes = lanes};
 }
 
 /* --- pieces and slices --- */
@@ -79,11 +109,13 @@ static int pieces_of(const emitter *e, const loop_part *p, const row_deal *d, in
                      int64_t points) {
   int64_t groups = (rows * d->lanes + d->threads - 1) / d->threads, units = e->env.target->units;
   int pieces = 1;
+  if (d->wide > 1)
+    return d->pieces > 1 ? d->pieces : 1;
   if (rows < 1 || groups * 2 > units || points < 64 * 1024 / rows || points < 16 * d->lanes ||
       overwrites_loads(e, p, true))
     return 1;
   while (pieces < 256 && groups * pieces < units && points > (int64_t)pieces * d->lanes * 8)
-    pieces *= 4; /* not a shader for every number */
+    pieces *= 2;
   return pieces;
 }
 

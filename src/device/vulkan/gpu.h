@@ -146,9 +146,9 @@ vk_handle gpu_pipeline_handle(const gpu_pipeline *p);
 typedef enum matrix_proof { MATRIX_UNTESTED, MATRIX_RIGHT, MATRIX_WRONG } matrix_proof;
 matrix_proof gpu_matrix_proof(const gpu *g, sn_dtype half);
 void gpu_matrix_note(gpu *g, sn_dtype half, matrix_proof proof);
-/* Whether elements of those of f16 are at the places of kernel_matrix.h. */
-matrix_proof gpu_places_proof(const gpu *g);
-void gpu_places_note(gpu *g, matrix_proof proof);
+/* Whether their elements are at the places of kernel_matrix.h. */
+matrix_proof gpu_places_proof(const gpu *g, sn_dtype half);
+void gpu_places_note(gpu *g, sn_dtype half, matrix_proof proof);
 
 /* --- what the validation layer (SINEW_VULKAN_VALIDATE=1) has found wrong so far, and the first of it. Once there is something,
  * waiting for a GPU fails with it --- */

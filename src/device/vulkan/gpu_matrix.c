@@ -48,8 +48,8 @@ void gpu_find_matrices(gpu *g, bool f16, bool bf16) {
 /* --- proofs --- */
 
 /* A word says which matrices it is about (sides are at most 64), by which test, and what came of it: two bits for f16, two for
- * bf16, two for the places of elements. */
-enum { TRIAL_VERSION = 3, OF_F16 = 0, OF_BF16 = 2, OF_PLACES = 4, FOUND_BITS = 6 };
+ * bf16, two for the places of elements of each. */
+enum { TRIAL_VERSION = 4, OF_F16 = 0, OF_BF16 = 2, OF_PLACES = 4, FOUND_BITS = 8 };
 static const uint32_t FOUND = (UINT32_C(1) << FOUND_BITS) - 1;
 
 static uint32_t key_of(const gpu *g) {
@@ -74,5 +74,9 @@ static int bits_of(sn_dtype half) { return half == SN_BF16 ? OF_BF16 : OF_F16; }
 
 matrix_proof gpu_matrix_proof(const gpu *g, sn_dtype half) { return get(g, bits_of(half)); }
 void gpu_matrix_note(gpu *g, sn_dtype half, matrix_proof proof) { set(g, bits_of(half), proof); }
-matrix_proof gpu_places_proof(const gpu *g) { return get(g, OF_PLACES); }
-void gpu_places_note(gpu *g, matrix_proof proof) { set(g, OF_PLACES, proof); }
+matrix_proof gpu_places_proof(const gpu *g, sn_dtype half) {
+  return get(g, OF_PLACES + bits_of(half));
+}
+void gpu_places_note(gpu *g, sn_dtype half, matrix_proof proof) {
+  set(g, OF_PLACES + bits_of(half), proof);
+}

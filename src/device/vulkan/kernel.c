@@ -1,6 +1,8 @@
 /* The frame of kernels: their parameter block, slots and end. See kernel.h. */
 #include "device/vulkan/kernel.h"
 
+#include "base/half.h"
+
 enum { /* numbers of the format that only the frame needs */
        BLOCK = 2,
        ARRAY_STRIDE = 6,
@@ -50,24 +52,34 @@ static val block_word(kernel *k, val at, uint32_t c) {
   return spirv_op(s, SPV_Load, s->u32, SPV_ARGS(p));
 }
 
-/* The part of a workgroup: the last whose first workgroup is not above it, by halving; and the workgroup's number in it. */
-static val find_part(kernel *k, val group, val *out_first) {
+/* The first workgroup of a part. */
+static val part_first(kernel *k, val number) {
   spirv *s = &k->s;
-  val zero = k_u32(k, 0), low = zero, high = block_word(k, zero, 1);
-  *out_first = zero;
-  int most = k->parts <= 4 ? 4 : k->parts <= 32 ? 32 : LAUNCH_PARTS; /* not a shader for each */
-  for (int n = 1; n < most; n *= 2) {
-    val middle = k_shr(k, k_add(k, low, high), 1);
-    val word = k_add(k, middle, k_u32(k, BLOCK_HEADER)), odd = k_and(k, word, k_u32(k, 1));
-    val at = k_shr(k, word, 1), component = k_shl(k, odd, 1);
-    val p = spirv_op(s, SPV_AccessChain, spirv_pointer(s, SPV_Uniform, s->u32),
-                     SPV_ARGS(k->block, zero, at, component));
-    val first = spirv_op(s, SPV_Load, s->u32, SPV_ARGS(p)), before = k_le(k, first, group);
-    low = k_select(k, before, middle, low);
-    high = k_select(k, before, high, middle);
-    *out_first = k_select(k, before, first, *out_first);
-  }
-  return low;
+  val word = k_add(k, number, k_u32(k, BLOCK_HEADER)), odd = k_and(k, word, k_u32(k, 1));
+  val zero = k_u32(k, 0), at = k_shr(k, word, 1), component = k_shl(k, odd, 1);
+  val p = spirv_op(s, SPV_AccessChain, spirv_pointer(s, SPV_Uniform, s->u32),
+                   SPV_ARGS(k->block, zero, at, component));
+  return spirv_op(s, SPV_Load, s->u32, SPV_ARGS(p));
+}
+
+/* The part of a workgroup: the last whose first workgroup is not above it, by halving; and that workgroup. A loop, so that the
+ * number of parts makes no other shader. */
+static val find_part(kernel *k, val group, val *out_first) {
+  val zero = k_u32(k, 0), low = k_var(k, zero), first = k_var(k, zero);
+  val high = k_var(k, block_word(k, zero, 1));
+  int turns = __builtin_ctz(LAUNCH_PARTS);
+  k_loop l = k_loop_rolled(k, k_index(k, 0), k_index(k, turns), k_index(k, 1));
+  val from = k_get(k, low), to = k_get(k, high),
+      one_part = k_le(k, to, k_add(k, from, k_u32(k, 1)));
+  k_loop_break(k, &l, one_part);
+  val middle = k_shr(k, k_add(k, from, to), 1), next = part_first(k, middle);
+  val before = k_le(k, next, group);
+  k_set(k, low, k_select(k, before, middle, from));
+  k_set(k, high, k_select(k, before, to, middle));
+  k_set(k, first, k_select(k, before, next, k_get(k, first)));
+  k_loop_end(k, &l);
+  *out_first = k_get(k, first);
+  return k_get(k, low);
 }
 
 static val input(kernel *k, uint32_t which, bool vector) {
@@ -107,14 +119,13 @@ static void open_main(kernel *k) {
   k->guard = k_if_begin(k, inside);
 }
 
-kernel *kernel_open(emit_env *env, int threads, int parts) {
+kernel *kernel_open(emit_env *env, int threads, bool merged) {
   kernel *k = mem_alloc(env->ctx, sizeof *k);
   if (!k)
     return NULL;
   k->env = env;
   k->threads = threads;
-  k->parts = parts;
-  k->merged = parts > 1;
+  k->merged = merged;
   spirv_start(&k->s, env->ctx);
   k->index = env->wide ? k->s.i64 : k->s.i32;
   open_block(k);
@@ -181,7 +192,8 @@ static val slot_word(kernel *k, const slot *want) {
 }
 
 val k_amount(kernel *k, const amount *of) {
-  if (of->n == 0 || (of->n == 1 && of->tile == 1 && (of->dims[0] == 0 || of->dims[0] == 1)))
+  bool plain = of->n == 1 && of->tile == 1;
+  if (of->n == 0 || (plain && !k->ones && (of->dims[0] == 0 || of->dims[0] == 1)))
     return k_index(k, of->n ? of->dims[0] : 1);
   slot want = {.kind = SLOT_AMOUNT, .of = *of};
   int i = find_slot(k, &want);
@@ -210,6 +222,18 @@ val k_sizes(kernel *k, int n, const sn_dim *dims) { return k_amount(k, &(amount)
 
 val k_address(kernel *k, uint32_t value) {
   return slot_word(k, &(slot){.kind = SLOT_ADDRESS, .value = value});
+}
+
+val k_number(kernel *k, float x, uint32_t which) {
+  slot want = {.kind = SLOT_NUMBER, .value = which, .byte = (int64_t)f32_bits(x)};
+  int i = find_slot(k, &want);
+  const val *half = slot_halves(k, i);
+  struct slot_vals *v = &k->slot_vals[i];
+  spirv_section now = k->s.now;
+  k->s.now = SPV_PROLOGUE;
+  v->index = v->index ? v->index : k_bits(k, half[0], k->s.f32);
+  k->s.now = now;
+  return v->index;
 }
 
 val k_failures(kernel *k) { return slot_word(k, &(slot){.kind = SLOT_FAILURES}); }

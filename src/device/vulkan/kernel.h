@@ -1,7 +1,7 @@
 /* Kernels as code: typed values, variables, loops, conditions, memory, shared arrays, barriers, slots of the parameter block, on
  * top of spirv.h. One kernel serves one part of a step.
  *
- *   kernel *k = kernel_open(env, THREADS, parts);
+ *   kernel *k = kernel_open(env, THREADS, false);
  *   val n = k_size(k, part->extent[0]), i = k_add(k, k_mul(k, k->group, k_index(k, THREADS)), k->local);
  *   k_if inside = k_if_begin(k, k_lt(k, i, n));
  *   val x = k_load(k, k->s.f32, k_address(k, value), i);
@@ -66,13 +66,15 @@ typedef struct kernel {
   val group;      /* this workgroup's number within the part, index */
   val local;      /* this thread's number in the workgroup, index */
   int threads;
-  int parts; /* of the step: no launch of it has more */
   bool merged;
+  /* 0 and 1 are slots as well: for now, where that makes two shaders one and is not computed in a loop */
+  bool ones;
   bool subgroups; /* operations of subgroups are used: their size must be the target's */
+  spirv_id half;  /* the type of elements of matrices a and b; 0: there are none */
   int n_slots;
   slot slots[KERNEL_SLOTS];
   struct slot_vals {
-    val half[2], word, index; /* u32, u64, index; 0: not made yet */
+    val half[2], word, index; /* u32, u64, index or f32; 0: not made yet */
     const sn_dim *from;       /* where the amount stood that it was made for */
   } slot_vals[KERNEL_SLOTS];
   spirv_id block,
@@ -95,8 +97,8 @@ typedef struct kernel_made {
   launch_part part;
 } kernel_made;
 
-/* NULL without memory. `parts`: of the step; where there are several, launches of equal shaders become one. */
-kernel *kernel_open(emit_env *env, int threads, int parts);
+/* NULL without memory. Merged: launches of the same shader become one. */
+kernel *kernel_open(emit_env *env, int threads, bool merged);
 /* Workgroups: the product of these amounts (at most LAUNCH_GRID). Copied. */
 void kernel_grid(kernel *k, int n, const amount *of);
 /* Ends main, makes or finds the shader; destroys the kernel in any case. */
@@ -118,6 +120,8 @@ val k_size_of(kernel *k, const sn_dim *d); /* index; shared with other uses of *
 val k_sizes(kernel *k, int n, const sn_dim *dims); /* their product, index */
 val k_address(kernel *k, uint32_t value);          /* u64 */
 val k_failures(kernel *k);                         /* u64 */
+/* f32; equal numbers share a slot where `which` is the same. */
+val k_number(kernel *k, float x, uint32_t which);
 /* Takes `bytes` more of the step's scratch memory (aligned to 256): where they begin, for k_scratch in this and later kernels
  * of the step. At the symbols' maxima: scratch_most gives those. */
 int64_t scratch_take(emit_env *env, int64_t bytes);

@@ -5,16 +5,21 @@ enum { NON_PRIVATE = 0x20 /* an access that other threads can see */ };
 
 /* --- the module --- */
 
+static spirv_id bf16_type(spirv *s) {
+  enum { BF16 = 5116, ENCODING = 0 };
+  spirv_capability(s, BF16);
+  spirv_extension(s, "SPV_KHR_bfloat16");
+  return spirv_type(s, SPV_TypeFloat, SPV_ARGS(16, ENCODING));
+}
+
 static spirv_id half_type(spirv *s, sn_dtype half) {
-  enum { F16 = 9, BF16 = 5116, BF16_MATRIX = 5118, BF16_ENCODING = 0 };
+  enum { F16 = 9, BF16_MATRIX = 5118 };
   if (half == SN_F16) {
     spirv_capability(s, F16);
     return spirv_type(s, SPV_TypeFloat, SPV_ARGS(16));
   }
-  spirv_capability(s, BF16);
   spirv_capability(s, BF16_MATRIX);
-  spirv_extension(s, "SPV_KHR_bfloat16");
-  return spirv_type(s, SPV_TypeFloat, SPV_ARGS(16, BF16_ENCODING));
+  return bf16_type(s);
 }
 
 void k_use_matrices(kernel *k, const int size[3], sn_dtype half, spirv_id out_types[3]) {
@@ -28,7 +33,7 @@ void k_use_matrices(kernel *k, const int size[3], sn_dtype half, spirv_id out_ty
   spirv_capability(s, MATRIX);
   spirv_extension(s, "SPV_KHR_cooperative_matrix");
   k->subgroups = true;
-  spirv_id of = half_type(s, half);
+  spirv_id of = k->half = half_type(s, half);
   val scope = k_u32(k, SUBGROUP), m = k_u32(k, (uint32_t)size[0]), n = k_u32(k, (uint32_t)size[1]),
       depth = k_u32(k, (uint32_t)size[2]);
   const val rows[3] = {m, depth, m}, columns[3] = {depth, n, n};
@@ -118,6 +123,10 @@ val k_matrix_multiply_add(kernel *k, spirv_id type, val a, val b, val sum) {
   return spirv_op(&k->s, SPV_CooperativeMatrixMulAddKHR, type, SPV_ARGS(a, b, sum));
 }
 
+val k_matrix_times(kernel *k, spirv_id type, val matrix, val factor) {
+  return spirv_op(&k->s, SPV_MatrixTimesScalar, type, SPV_ARGS(matrix, factor));
+}
+
 /* --- halves --- */
 
 /* The first 11 bits. The bits behind them are cut off as of an integer: a driver may take what is packed and unpacked again for the number
@@ -144,6 +153,24 @@ void k_two_halves(kernel *k, const val x[2], val *out_halves, val *out_rest) {
     *out_rest = pack(k, rest);
 }
 
+/* Rounded as the driver does it: the rest is that of what came out. */
+static val pack_bf16(kernel *k, const val x[2]) {
+  spirv *s = &k->s;
+  spirv_id type = spirv_vector(s, bf16_type(s), 2);
+  val both = k_vector(k, 2, x), halves = spirv_op(s, SPV_FConvert, type, SPV_ARGS(both));
+  return spirv_op(s, SPV_Bitcast, s->u32, SPV_ARGS(halves));
+}
+
+void k_two_bf16(kernel *k, const val x[2], val *out_halves, val *out_rest) {
+  val word = *out_halves = pack_bf16(k, x);
+  if (!out_rest)
+    return;
+  val half[2] = {k_shl(k, word, 16), k_and(k, word, k_u32(k, 0xffff0000))}, rest[2];
+  for (int i = 0; i < 2; i++)
+    rest[i] = k_sub(k, x[i], k_bits(k, half[i], k->s.f32));
+  *out_rest = pack_bf16(k, rest);
+}
+
 /* --- elements --- */
 
 static val element_at(kernel *k, val variable, spirv_id type, int i) {
@@ -154,7 +181,7 @@ static val element_at(kernel *k, val variable, spirv_id type, int i) {
 
 val k_matrix_make(kernel *k, spirv_id type, const val words[4]) {
   spirv *s = &k->s;
-  spirv_id half = spirv_type(s, SPV_TypeFloat, SPV_ARGS(16)), two = spirv_vector(s, half, 2);
+  spirv_id half = k->half, two = spirv_vector(s, half, 2);
   val held = spirv_local(s, type);
   for (int i = 0; i < MATRIX_ELEMENTS; i++) {
     val both = spirv_op(s, SPV_Bitcast, two, SPV_ARGS(words[i / 2]));

@@ -28,13 +28,17 @@ val k_subgroup_max(kernel *k, val x);
 val k_matrix_of(kernel *k, spirv_id type, float x); /* every element x; sums only */
 val k_matrix_load(kernel *k, spirv_id type, val words, val at, int order, int stride);
 void k_matrix_store(kernel *k, val words, val at, val matrix, int order, int stride);
+val k_matrix_times(kernel *k, spirv_id type, val matrix, val factor);
 val k_matrix_multiply_add(kernel *k, spirv_id type, val a, val b, val sum);
 
 /* Two numbers below 2^16 as f16 in a word, the first in its lower part, and what those leave in another: 21 bits together at least. rest NULL:
  * only the first. */
 void k_two_halves(kernel *k, const val x[2], val *out_halves, val *out_rest);
 
-/* --- elements of matrices by thread, of f16 and where the target has `places`: 16 x 16 x 16 and subgroups of 32 ---
+/* The same as bf16, of numbers of any magnitude: 16 bits together. Of an infinity, and of what rounds to one, the rest is NaN. */
+void k_two_bf16(kernel *k, const val x[2], val *out_halves, val *out_rest);
+
+/* --- elements of matrices by thread, where the target has `places`: 16 x 16 x 16 and subgroups of 32 ---
  *
  * The thread 4 g + t of a subgroup has, of a and of sums, columns 2 t, 2 t + 1, 2 t + 8, 2 t + 9 of row g as its elements 0 to 3, and of row
  * g + 8 as its elements 4 to 7. Of b the same with rows and columns exchanged. So sums become an operand a as they stand; and

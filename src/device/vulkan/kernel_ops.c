@@ -27,9 +27,14 @@ static val binary(kernel *k, int of_ints, int of_floats, val a, val b) {
   return r;
 }
 
-val k_add(kernel *k, val a, val b) { return binary(k, SPV_IAdd, SPV_FAdd, a, b); }
+/* In the order in which they were made, so that a + b and b + a are no two shaders. */
+static val commuted(kernel *k, int of_ints, int of_floats, val a, val b) {
+  return a < b ? binary(k, of_ints, of_floats, a, b) : binary(k, of_ints, of_floats, b, a);
+}
+
+val k_add(kernel *k, val a, val b) { return commuted(k, SPV_IAdd, SPV_FAdd, a, b); }
 val k_sub(kernel *k, val a, val b) { return binary(k, SPV_ISub, SPV_FSub, a, b); }
-val k_mul(kernel *k, val a, val b) { return binary(k, SPV_IMul, SPV_FMul, a, b); }
+val k_mul(kernel *k, val a, val b) { return commuted(k, SPV_IMul, SPV_FMul, a, b); }
 val k_div(kernel *k, val a, val b) {
   return binary(k, is_signed(k, type_of(k, a)) ? SPV_SDiv : SPV_UDiv, SPV_FDiv, a, b);
 }

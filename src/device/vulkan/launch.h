@@ -37,6 +37,7 @@ typedef enum slot_kind {
   SLOT_ADDRESS, /* of value `value` */
   SLOT_SCRATCH, /* of byte `byte` of the step's scratch memory */
   SLOT_KEPT,    /* of byte `byte` of the memory that the plan keeps from run to run */
+  SLOT_NUMBER,  /* `byte`: the bits of a number that is no size */
   SLOT_FAILURES /* of the table of failures: two 32-bit words a site, 0 until one fails: 1, and the number to show */
 } slot_kind;
 typedef struct slot {
@@ -90,7 +91,8 @@ typedef struct gpu_target {
   int units; /* that work side by side (multiprocessors); a guess where the driver does not tell */
   bool f16, bf16; /* cooperative matrices of these with f32 sums; see `matrix` */
   int matrix[3];  /* their m, n, k */
-  bool places;    /* f16: which elements threads have is known; see kernel_matrix.h */
+  /* Which elements threads have is known: of matrices of f16, of bf16; see kernel_matrix.h */
+  bool places, bf16_places;
   bool keeps_nan; /* float controls: NaN, infinities and signed zeros survive */
 } gpu_target;
 

@@ -104,11 +104,12 @@ static matrix_proof try_matrices(const device *d, sn_ctx *ctx, const gpu_target 
 }
 
 /* By a program of its own: a driver on which this is otherwise, or does not run, may have matrices all the same. */
-static matrix_proof try_places(const device *d, sn_ctx *ctx, const gpu_target *target) {
+static matrix_proof try_places(const device *d, sn_ctx *ctx, const gpu_target *target,
+                               sn_dtype half) {
   matrix_trial t;
   if (gpu_fault("places"))
     return (matrix_proof)gpu_fault_result();
-  bool fits = places_trial_create(&t, ctx, target);
+  bool fits = places_trial_create(&t, ctx, target, half);
   bool ran = fits && run_trial(d, ctx, &t, places_trial_emit);
   matrix_proof proof = ran && places_trial_is_right(&t) ? MATRIX_RIGHT
                        : ran || !fits                   ? MATRIX_WRONG
@@ -121,13 +122,13 @@ static matrix_proof try_places(const device *d, sn_ctx *ctx, const gpu_target *t
 static void prove(const device *d, gpu *g, sn_dtype half) {
   sn_ctx *ctx; /* of its own: a test that fails is no message for whoever compiles */
   pthread_mutex_lock(&g->proof);
-  bool places = half == SN_F16 && gpu_places_proof(g) == MATRIX_UNTESTED;
+  bool places = gpu_places_proof(g, half) == MATRIX_UNTESTED;
   bool known = gpu_matrix_proof(g, half) != MATRIX_UNTESTED;
   if ((!known || places) && sn_ctx_create(NULL, &ctx) == SN_OK) {
     if (!known)
       gpu_matrix_note(g, half, try_matrices(d, ctx, &g->target, half));
     if (places && gpu_matrix_proof(g, half) == MATRIX_RIGHT)
-      gpu_places_note(g, try_places(d, ctx, &g->target));
+      gpu_places_note(g, half, try_places(d, ctx, &g->target, half));
     sn_ctx_destroy(ctx);
   }
   pthread_mutex_unlock(&g->proof);
@@ -140,7 +141,8 @@ void vulkan_prove_matrices(const device *d, gpu *g, gpu_target *target) {
     prove(d, g, SN_BF16);
   target->f16 = target->f16 && gpu_matrix_proof(g, SN_F16) == MATRIX_RIGHT;
   target->bf16 = target->bf16 && gpu_matrix_proof(g, SN_BF16) == MATRIX_RIGHT;
-  target->places = target->f16 && gpu_places_proof(g) == MATRIX_RIGHT;
+  target->places = target->f16 && gpu_places_proof(g, SN_F16) == MATRIX_RIGHT;
+  target->bf16_places = target->bf16 && gpu_places_proof(g, SN_BF16) == MATRIX_RIGHT;
 }
 
 /* --- what is told of a GPU --- */

@@ -37,7 +37,7 @@ sn_status matrix_trial_emit(emitter *e, const part *p) SN_MUST_USE;
 bool matrix_trial_is_right(const matrix_trial *t);
 
 /* --- the same for places of elements (kernel_matrix.h): see self_test_places.c. Freed like the other one --- */
-bool places_trial_create(matrix_trial *t, sn_ctx *ctx, const gpu_target *target);
+bool places_trial_create(matrix_trial *t, sn_ctx *ctx, const gpu_target *target, sn_dtype half);
 sn_status places_trial_emit(emitter *e, const part *p) SN_MUST_USE;
 bool places_trial_is_right(const matrix_trial *t);
 

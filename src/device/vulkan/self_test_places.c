@@ -6,26 +6,28 @@
  *   y[AS_B] = 1 · b, likewise
  *   y[AS_SUMS] = by thread, its elements of n · 1, where n has the numbers of its places
  *   y[ALL] = by thread, its elements of a · b + FIRST, of a and b from the threads' words in x
+ *   y[SPLIT] = by thread, words of its floats as two halves each, of which a compiler might think that the second is 0
  *
- * All numbers are exact in f16 and f32. Where one is another than expected, elements are somewhere else: then kernels move matrices
- * through shared memory, as self_test_matrix.c has tried it. */
+ * All numbers are exact in f16, in bf16 (integers up to 256) and in f32. Where one is another than expected, elements are somewhere
+ * else: then kernels move matrices through shared memory, as self_test_matrix.c has tried it. */
 #include "base/half.h"
 #include "device/vulkan/kernel_matrix.h"
 #include "device/vulkan/self_test_matrix.h"
 
-enum { AS_A, AS_B, AS_SUMS, ALL, RESULTS };
+enum { AS_A, AS_B, AS_SUMS, ALL, SPLIT, RESULTS };
 enum {
   SIDE = 16,
   SUBGROUP = 32,
   PLACES = SIDE * SIDE,
   WORDS = MATRIX_ELEMENTS / 2, /* of a matrix, of a thread */
   FIRST = 3,
-  /* x: two matrices by rows, which lie four words more apart than they are long; by thread, three lists of words */
+  /* x: two matrices by rows, which lie four words more apart than they are long; by thread, three lists of words and floats */
   STRIDE = SIDE / 2 + 4,
   UNIT = 0,
   NUMBERS = SIDE * STRIDE,
   LOADED = 2 * SIDE * STRIDE,
-  OWN = 3 * WORDS,
+  FLOATS = 3 * WORDS,
+  OWN = FLOATS + MATRIX_ELEMENTS,
   SUM_STRIDE = SIDE + 4
 };
 
@@ -45,48 +47,77 @@ static float product_at(int row, int column) {
   return sum;
 }
 
-static void put_half(uint32_t *words, int i, float x) {
-  words[i / 2] |= (uint32_t)half_from_f32(x) << (i & 1 ? 16 : 0);
+/* A thread's number for element i of its own: those of the second subgroup are below 0. */
+static float own_at(int thread, int i) {
+  int number = thread % SUBGROUP * MATRIX_ELEMENTS + i + 1;
+  return (float)(thread < SUBGROUP ? number : -number);
+}
+
+/* Of more bits than a half has, of no more than two have, whichever way it is rounded. */
+static float long_at(int thread, int i) {
+  int number = thread % SUBGROUP * MATRIX_ELEMENTS + i + 1, x = 4097 + 238 * number;
+  return (float)(thread < SUBGROUP ? x : -x);
+}
+
+static void put_half(const matrix_trial *t, uint32_t *words, int i, float x) {
+  uint32_t bits = t->half == SN_BF16 ? bf16_from_f32(x) : half_from_f32(x);
+  words[i / 2] |= bits << (i & 1 ? 16 : 0);
 }
 
 static void fill(matrix_trial *t) {
   for (int i = 0; i < PLACES; i++) {
     int row = i / SIDE, column = i % SIDE;
-    put_half(t->x + UNIT + row * STRIDE, column, row == column);
-    put_half(t->x + NUMBERS + row * STRIDE, column, (float)i);
+    put_half(t, t->x + UNIT + row * STRIDE, column, row == column);
+    put_half(t, t->x + NUMBERS + row * STRIDE, column, (float)i);
   }
   for (int thread = 0; thread < TRIAL_GROUPS * SUBGROUP; thread++)
     for (int i = 0; i < MATRIX_ELEMENTS; i++) {
       uint32_t *own = t->x + LOADED + thread * OWN;
       int row = row_of(thread % SUBGROUP, i), column = column_of(thread % SUBGROUP, i);
-      put_half(own, i, (float)(thread * MATRIX_ELEMENTS + i));
-      put_half(own + WORDS, i, a_at(row, column));
-      put_half(own + 2 * WORDS, i, b_at(column, row));
+      put_half(t, own, i, own_at(thread, i));
+      put_half(t, own + WORDS, i, a_at(row, column));
+      put_half(t, own + 2 * WORDS, i, b_at(column, row));
+      own[FLOATS + i] = f32_bits(long_at(thread, i));
     }
 }
 
 /* The result that a thread's element has its place or its number in. */
-static bool element_is_right(const float *y, int group, int lane, int i) {
-  int row = row_of(lane, i), column = column_of(lane, i), number = lane * MATRIX_ELEMENTS + i;
-  float own = (float)(group * PLACES + number);
+static bool element_is_right(const float *y, int thread, int i) {
+  int lane = thread % SUBGROUP, row = row_of(lane, i), column = column_of(lane, i),
+      number = lane * MATRIX_ELEMENTS + i;
+  float own = own_at(thread, i);
   return y[AS_A * PLACES + row * SIDE + column] == own &&
          y[AS_B * PLACES + column * SIDE + row] == own &&
          y[AS_SUMS * PLACES + number] == (float)(row * SIDE + column) &&
          y[ALL * PLACES + number] == product_at(row, column);
 }
 
+/* Words come before those of what is left. */
+static bool split_is_right(const matrix_trial *t, const float *y, int thread, int i) {
+  const float *own = y + SPLIT * PLACES + thread % SUBGROUP * MATRIX_ELEMENTS;
+  float sum = 0;
+  for (int of = 0; of < 2; of++) {
+    uint16_t bits = (uint16_t)(f32_bits(own[of * WORDS + i / 2]) >> (i & 1 ? 16 : 0));
+    float x = t->half == SN_BF16 ? bf16_to_f32(bits) : half_to_f32(bits);
+    if (of == 1 && !(x > -256 && x < 256))
+      return false;
+    sum += x;
+  }
+  return sum == long_at(thread, i);
+}
+
 bool places_trial_is_right(const matrix_trial *t) {
   for (int thread = 0; thread < TRIAL_GROUPS * SUBGROUP; thread++)
     for (int i = 0; i < MATRIX_ELEMENTS; i++) {
-      int group = thread / SUBGROUP;
-      if (!element_is_right(t->y + group * RESULTS * PLACES, group, thread % SUBGROUP, i))
+      const float *y = t->y + thread / SUBGROUP * RESULTS * PLACES;
+      if (!element_is_right(y, thread, i) || !split_is_right(t, y, thread, i))
         return false;
     }
   return true;
 }
 
-bool places_trial_create(matrix_trial *t, sn_ctx *ctx, const gpu_target *target) {
-  *t = (matrix_trial){.half = SN_F16, .subgroup = target->subgroup};
+bool places_trial_create(matrix_trial *t, sn_ctx *ctx, const gpu_target *target, sn_dtype half) {
+  *t = (matrix_trial){.half = half, .subgroup = target->subgroup};
   for (int i = 0; i < 3; i++) {
     t->size[i] = target->matrix[i];
     if (t->size[i] != SIDE)
@@ -122,14 +153,20 @@ static val load(writing *w, int use, int at) {
   return k_matrix_load(k, w->type[use], w->words, k_index(k, at), MATRIX_ROWS, STRIDE);
 }
 
+/* Number i of what the thread has in x. */
+static val own(writing *w, spirv_id type, int i) {
+  kernel *k = w->k;
+  val thread = k_add(k, k_mul(k, w->group, k_index(k, SUBGROUP)), w->lane);
+  val first = k_add(k, k_mul(k, thread, k_index(k, OWN)), k_index(k, LOADED + i));
+  return k_load(k, type, k_address(k, TRIAL_X), first);
+}
+
 /* Of the thread's list of words. */
 static val make(writing *w, int use, int list) {
   kernel *k = w->k;
-  val thread = k_add(k, k_mul(k, w->group, k_index(k, SUBGROUP)), w->lane);
-  val first = k_add(k, k_mul(k, thread, k_index(k, OWN)), k_index(k, LOADED + list * WORDS));
   val words[WORDS];
   for (int i = 0; i < WORDS; i++)
-    words[i] = k_load(k, k->s.u32, k_address(k, TRIAL_X), k_add(k, first, k_index(k, i)));
+    words[i] = own(w, k->s.u32, list * WORDS + i);
   return k_matrix_make(k, w->type[use], words);
 }
 
@@ -152,6 +189,21 @@ static void put_elements(writing *w, int result, val sums) {
   k_matrix_sums(w->k, sums, x);
   for (int i = 0; i < MATRIX_ELEMENTS; i++)
     put(w, result, i, x[i]);
+}
+
+static void split(writing *w, sn_dtype half) {
+  kernel *k = w->k;
+  for (int i = 0; i < WORDS; i++) {
+    val x[2], word[2];
+    for (int j = 0; j < 2; j++)
+      x[j] = own(w, k->s.f32, FLOATS + 2 * i + j);
+    if (half == SN_BF16)
+      k_two_bf16(k, x, &word[0], &word[1]);
+    else
+      k_two_halves(k, x, &word[0], &word[1]);
+    for (int j = 0; j < 2; j++)
+      put(w, SPLIT, j * WORDS + i, k_bits(k, word[j], k->s.f32));
+  }
 }
 
 /* By way of the subgroup's part of shared memory: a thread takes half a row. */
@@ -189,6 +241,7 @@ sn_status places_trial_emit(emitter *e, const part *p) {
   put_rows(&w, AS_B, multiply(&w, unit_a, make(&w, MATRIX_B, 0), 0));
   put_elements(&w, AS_SUMS, multiply(&w, load(&w, MATRIX_A, NUMBERS), unit_b, 0));
   put_elements(&w, ALL, multiply(&w, make(&w, MATRIX_A, 1), make(&w, MATRIX_B, 2), FIRST));
+  split(&w, t->half);
   kernel_grid(k, 1, &(amount){1, 1, &one});
   return emit_launch(e, false);
 }

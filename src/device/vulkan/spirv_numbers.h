@@ -51,6 +51,7 @@ enum {
   SPV_FSub = 131,
   SPV_IMul = 132,
   SPV_FMul = 133,
+  SPV_MatrixTimesScalar = 143,
   SPV_UDiv = 134,
   SPV_SDiv = 135,
   SPV_FDiv = 136,

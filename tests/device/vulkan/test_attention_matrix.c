@@ -32,7 +32,8 @@ typedef struct trial {
 
 /* Errors, relative to the largest number of the result; what f16 and bf16 round away comes on top. */
 static double bound_of(const trial *t, sn_dtype dtype) {
-  double matrices = t->precision == SN_PRECISION_FAST ? 4e-6 : 4e-3;
+  double fast = t->machine->places ? 4e-5 : 4e-6, half = t->machine->places ? 3e-2 : 4e-3;
+  double matrices = t->precision == SN_PRECISION_FAST ? fast : half;
   return matrices + (dtype == SN_F16 ? 1e-3 : dtype == SN_BF16 ? 8e-3 : 0);
 }
 
@@ -71,7 +72,7 @@ static void run_on(core_case *k, op_run *r, const trial *t) {
   v.target.max_threads = m->threads;
   v.target.shared_bytes = m->shared;
   v.target.f16 = true;
-  v.target.places = m->places;
+  v.target.bf16 = v.target.places = v.target.bf16_places = m->places;
   memcpy(v.target.matrix, m->matrix, sizeof m->matrix);
   if (!vm_step_run(&v, &s))
     FAIL("%s (%s): %s", t->source, m->name, v.finding);
@@ -119,6 +120,18 @@ TEST(attentions) {
              "f32[1]) scale=0.3 causal=end window=700"); /* parts of keys */
 }
 
+/* Many columns: operands packed before, in steps of 64. */
+TEST(many_columns) {
+  check_core("attention(f32[1, 2, 270, 64], f32[1, 2, 270, 64], f32[1, 2, 270, 64], " NONE4
+             ") scale=0.125"); /* all packed at once */
+  check_core("attention(f32[1, 2, 130, 64], f32[1, 1, 300, 64], f32[1, 1, 300, 64], " NONE4
+             ") scale=0.125");
+  check_core("attention(f32[2, 2, 70, 40], f32[2, 2, 310, 40], f32[2, 2, 310, 100], none, none, "
+             "i32[2]{70, 310}, f32[2]) scale=0.2 causal=end window=200");
+  check_core("attention(bf16[1, 80, 2, 64], bf16[1, 290, 2, 64], bf16[1, 290, 2, 6], " NONE4
+             ") scale=-0.2 layout=bshd");
+}
+
 /* A few rows, without matrices: one key, teams of threads, parts of keys. */
 TEST(few_queries) {
   static const char *const sources[] = {
@@ -151,6 +164,19 @@ TEST(gradients) {
   GRADIENT("f32[2, 2, 5, 4]", "f32[2, 1, 70, 4]", "f32[2, 1, 70, 4]",
            "bool[2, 1, 5, 70](0, 2), f32[2, 1, 1, 70], i32[2]{0, 69}, f32[2]", "f32[2, 2, 5]",
            "f32[2, 2, 5, 4]", "scale=0.5");
+}
+
+TEST(many_gradients) {
+  GRADIENT("f32[1, 2, 150, 16]", "f32[1, 2, 150, 16]", "f32[1, 2, 150, 64]", NONE4,
+           "f32[1, 2, 150]", "f32[1, 2, 150, 64]", "scale=0.25");
+  GRADIENT("f32[1, 2, 200, 64]", "f32[1, 1, 210, 64]", "f32[1, 1, 210, 64]", NONE4,
+           "f32[1, 2, 200]", "f32[1, 2, 200, 64]", "scale=0.125");
+  GRADIENT("f32[2, 2, 140, 40]", "f32[2, 1, 300, 40]", "f32[2, 1, 300, 100]",
+           "none, none, i32[2]{90, 300}, f32[2]", "f32[2, 2, 140]", "f32[2, 2, 140, 100]",
+           "scale=-0.2 causal=end window=100");
+  GRADIENT("bf16[2, 270, 2, 30]", "bf16[2, 80, 2, 30]", "bf16[2, 80, 2, 64]",
+           "none, none, i32[2]{30, 80}, none", "f32[2, 2, 270]", "bf16[2, 270, 2, 64]",
+           "scale=0.2 layout=bshd");
 }
 
 TEST(masks_and_more) {
@@ -190,6 +216,26 @@ static void make_zero(case_tensor *in) {
       in[t].data[n] = 0;
 }
 
+/* Scores that are larger the later their key comes, by more than exponents of f32 tell apart. Few bits, so that products are exact. */
+static void make_growing(case_tensor *in) {
+  for (int t = 0; t < 2; t++) {
+    int64_t width = in[t].type.shape.dim[3], rows = in[t].count / width;
+    for (int64_t n = 0; n < in[t].count; n++) {
+      double few = round(in[t].data[n] * 4) / 4;
+      in[t].data[n] = (float)ldexp(few, t == 0 ? 0 : (int)(n / width * 7 / rows));
+    }
+  }
+}
+
+TEST(growing_scores) {
+  check_changed("attention(f32[1, 1, 40, 24], f32[1, 1, 500, 24], f32[1, 1, 500, 16], " NONE4
+                ") scale=0.5",
+                make_growing);
+  check_changed("attention(f32[1, 1, 40, 24], f32[1, 1, 500, 24], f32[1, 1, 500, 16], " NONE4
+                ") scale=-0.5 causal=end",
+                make_growing);
+}
+
 TEST(magnitudes) {
   static core_change *const changes[] = {make_wild, make_large, make_small, make_zero};
   for (size_t i = 0; i < COUNT_OF(changes); i++)
@@ -206,8 +252,15 @@ TEST(what_is_masked_counts_nothing) {
   check_changed("attention(f32[1, 1, 70, 5], f32[1, 1, 70, 5], f32[1, 1, 70, 6], " NONE4
                 ") scale=0.5 causal=end window=20",
                 core_spoil);
+  check_changed("attention(f32[1, 1, 70, 5], f32[1, 1, 300, 5], f32[1, 1, 300, 6], " NONE4
+                ") scale=0.5 causal=start window=20",
+                core_spoil);
   check_changed("attention_grad(f32[1, 1, 70, 5], f32[1, 1, 70, 5], f32[1, 1, 70, 6], " NONE4
                 ", f32[1, 1, 70](3, 5), f32[1, 1, 70, 6], f32[1, 1, 70, 6], none) scale=0.5 "
                 "causal=end window=20",
+                core_spoil);
+  check_changed("attention_grad(f32[1, 1, 270, 5], f32[1, 1, 800, 5], f32[1, 1, 800, 6], " NONE4
+                ", f32[1, 1, 270](3, 5), f32[1, 1, 270, 6], f32[1, 1, 270, 6], none) scale=0.5 "
+                "causal=start window=20",
                 core_spoil);
 }

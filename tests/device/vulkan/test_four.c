@@ -40,7 +40,7 @@ static four_kind cut_kind(sn_dtype dtype, int64_t base, int n_terms, const term 
   program of = {.values = values, .n_values = 2};
   e.env.program = &of;
   instr load = {.op = REGION_LOAD, .at = {1, base, n_terms, 0, terms, NULL}};
-  return emit_four_kind(&e, &load, &(four_axes){0, 3, extent});
+  return emit_four_kind(&e, &(region){1, &load}, 0, &(four_axes){0, 3, extent});
 }
 
 TEST(cut_axes) {

@@ -160,7 +160,7 @@ static const shader *make_shader(rig *r, arena *memory, struct shader_table *tab
   static const program p = {.values = values, .n_values = 2};
   emit_env env = {
       .ctx = r->ctx, .memory = memory, .program = &p, .target = &r->g->target, .shaders = table};
-  kernel *k = kernel_open(&env, 64, 1);
+  kernel *k = kernel_open(&env, 64, false);
   kernel_made made;
   amount grid = {1, 64, &thousand};
   if (!CHECK(k != NULL))

@@ -17,7 +17,7 @@ static sn_status emit_way(emitter *e, const part *p, void *user) {
 
 static gpu_target target_of(uint32_t seed) {
   gpu_target t = vm_step_target(seed % 3 == 0 ? 4 : 132);
-  t.f16 = t.bf16 = t.places = true;
+  t.f16 = t.bf16 = t.places = t.bf16_places = true;
   for (int i = 0; i < 3; i++)
     t.matrix[i] = 16;
   return t;

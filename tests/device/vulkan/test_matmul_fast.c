@@ -1,5 +1,5 @@
-/* How exact products of scaled f16 are (emit_matmul_matrix.h): numbers of all magnitudes, edges, zeros, infinities and NaN, on the
- * interpreter of SPIR-V. */
+/* How exact products of halves are, of scaled f16 (emit_matmul_matrix.h) and of bf16 (emit_matmul_direct.h): numbers of all magnitudes, edges,
+ * zeros, infinities and NaN, on the interpreter of SPIR-V. */
 #include "device/vulkan/emit_matmul.h"
 #include "support/test.h"
 #include "support/vm_step.h"
@@ -58,18 +58,19 @@ static term along(int axis, int64_t stride) {
   return (term){.axis = (uint8_t)axis, .stride = stride, .div = 1};
 }
 
-/* All ways of matrices, those from registers, those with b packed once, and those of packed operands. */
+/* All ways of matrices; those from registers, of f16 and of bf16; and those with b packed once. */
 enum {
-  KEPT = MATRIX_SHAPES + DIRECT_SHAPES,
-  PACKED = KEPT + DIRECT_SHAPES,
-  WAYS = PACKED + PACKED_SHAPES
+  FIRST_BF16 = MATRIX_SHAPES + DIRECT_SHAPES,
+  KEPT = FIRST_BF16 + DIRECT_SHAPES,
+  KEPT_BF16 = KEPT + DIRECT_SHAPES,
+  WAYS = KEPT_BF16 + DIRECT_SHAPES
 };
+static bool is_bf16(int way) { return (way >= FIRST_BF16 && way < KEPT) || way >= KEPT_BF16; }
+
 static matmul_way way_at(int i) {
-  matmul_way way = {.splits = 1, .products = 3, .half = SN_F16};
+  matmul_way way = {.splits = 1, .products = 3, .half = is_bf16(i) ? SN_BF16 : SN_F16};
   if (i < MATRIX_SHAPES)
     way.matrix = &matmul_matrices[i];
-  else if (i >= PACKED)
-    way.packed = &matmul_packed[i - PACKED];
   else
     way.direct = &matmul_directs[(i - MATRIX_SHAPES) % DIRECT_SHAPES];
   return way;
@@ -89,7 +90,7 @@ static bool run_parts(const program *p, void *const *numbers, const part *parts,
                .emit = emit_way,
                .user = &way,
                .target = vm_step_target(132)};
-  v.target.f16 = v.target.places = true;
+  v.target.f16 = v.target.bf16 = v.target.places = v.target.bf16_places = true;
   for (int i = 0; i < 3; i++)
     v.target.matrix[i] = 16;
   bool ok = vm_step_run(&v, &s);
@@ -136,8 +137,8 @@ static bool run_trial(trial *t, int number, int splits) {
 
 /* --- finite numbers --- */
 
-/* The bound of emit_matmul_matrix.h, with what f32 sums may lose. */
-static void check_bound(const trial *t, const char *what) {
+/* The bounds of emit_matmul_matrix.h and emit_matmul_direct.h, with what f32 sums may lose. */
+static void check_bound(const trial *t, int way, const char *what) {
   double most[2] = {0, 0};
   for (int64_t i = 0; i < t->m * t->k; i++)
     most[0] = fmax(most[0], fabs((double)t->x[A][i]));
@@ -145,14 +146,16 @@ static void check_bound(const trial *t, const char *what) {
     most[1] = fmax(most[1], fabs((double)t->x[B][i]));
   for (int64_t i = 0; i < t->m; i++)
     for (int64_t j = 0; j < t->n; j++) {
-      double sum = 0, all = 0;
+      double sum = 0, all = 0, sizes = 0;
       for (int64_t k = 0; k < t->k; k++) {
         double x = (double)a_at(t, i, k) * b_at(t, j, k);
         sum += x;
         all += fabs(x);
+        sizes += fabs((double)a_at(t, i, k)) + fabs((double)b_at(t, j, k));
       }
       double error = fabs(sum - t->x[C][i * t->n + j]);
-      double bound = 0x1p-19 * all + 0x1p-36 * (double)t->k * most[0] * most[1];
+      double bound = !is_bf16(way) ? 0x1p-19 * all + 0x1p-36 * (double)t->k * most[0] * most[1]
+                                   : 0x1p-15 * all + 0x1p-126 * sizes;
       if (all < 3e38 && !(error <= bound + 0x1p-140)) { /* more is too much for an f32 */
         FAIL("%s: %d %d: error %g, at most %g", what, (int)i, (int)j, error, bound);
         return;
@@ -166,7 +169,7 @@ TEST(edges) {
     for (int s = 0; s < 10; s++) {
       trial t = trial_open(sizes[s % 5], sizes[(s + s / 5) % 5], sizes[(2 * s + i) % 5], s + i);
       if (run_trial(&t, i, 1 + (s == 4)))
-        check_bound(&t, "edges");
+        check_bound(&t, i, "edges");
       trial_close(&t);
     }
 }
@@ -195,7 +198,7 @@ TEST(magnitudes) {
         for (int64_t k = 0; k < t.k; k++)
           t.x[B][t.tb ? k * t.n + n : n * t.k + k] *= kind < 7 ? 1 : factor(13 - kind, n, k);
       if (run_trial(&t, i, 1))
-        check_bound(&t, "magnitudes");
+        check_bound(&t, i, "magnitudes");
       trial_close(&t);
     }
 }
@@ -205,7 +208,7 @@ TEST(long_sums) {
   for (int i = 0; i < WAYS; i++) {
     trial t = trial_open(3, 5, 5000, i);
     if (run_trial(&t, i, 1))
-      check_bound(&t, "long sums");
+      check_bound(&t, i, "long sums");
     trial_close(&t);
   }
 }

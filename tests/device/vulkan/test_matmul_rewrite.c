@@ -10,6 +10,7 @@
 #include "ops/table.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* --- drawn convolutions --- */
 
@@ -244,4 +245,43 @@ TEST(axes_and_checks_that_go) {
     CHECK_EQ_INT(p->accs[0].products[0].a.code[0].at.n_checks, 1);
   }
   end_rewritten(&r);
+}
+
+/* Of an image that is stored channels last, channels go behind the places of a window, wherever they are counted: in k (a convolution), in rows
+ * (its gradient for the weight). */
+TEST(channels_go_last) {
+  enum { N = 2, C = 16, H = 5, W = 6 };
+  program_value values[4];
+  memset(values, 0, sizeof values);
+  values[1].channels = C;
+  values[1].pixels = H * W;
+  program p = {.values = values, .n_values = 4};
+  sn_ctx *ctx = NULL;
+  arena memory;
+  REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
+  arena_init(&memory, ctx);
+  emit_env env = {.ctx = ctx, .program = &p, .memory = &memory};
+  const term image[] = {{0, 0, C * H * W, 1, 0}, {1, 0, W * C, 1, 0}, {2, 0, C, 1, 0},
+                        {4, 0, 1, 1, 0},         {5, 0, W * C, 1, 0}, {6, 0, C, 1, 0}};
+  const term weight[] = {{3, 0, 9 * C, 1, 0}, {4, 0, 9, 1, 0}, {5, 0, 3, 1, 0}, {6, 0, 1, 1, 0}};
+  const term rows[] = {{1, 0, 1, 1, 0}, {5, 0, 1, 1, 0}},
+             columns[] = {{2, 0, 1, 1, 0}, {6, 0, 1, 1, 0}};
+  const check checks[] = {{2, rows, -1, H, 1}, {2, columns, -1, W, 1}};
+  const instr a = {.op = REGION_LOAD, .at = {1, -(W + 1) * C, 6, 2, image, checks}},
+              b = {.op = REGION_LOAD, .at = {2, 0, 4, 0, weight, NULL}};
+  const matmul_product product = {3, {C, 3, 3}, {1, &a}, {1, &b}};
+  const matmul_acc acc = {1, &product};
+  matmul_part part_of = {.n_m = 3, .n_n = 1, .extent = {N, H, W, 8}, .n_accs = 1, .accs = &acc};
+  CHECK(matmul_fold(&env, &part_of) == SN_OK);
+  const matmul_product *x = &part_of.accs[0].products[0];
+  REQUIRE(x->n_k == 3);
+  CHECK(x->k[0] == 3 && x->k[1] == 3 && x->k[2] == C);
+  for (int i = 0; i < x->a.code[0].at.n_terms; i++)
+    if (x->a.code[0].at.terms[i].stride == 1)
+      CHECK_EQ_INT(x->a.code[0].at.terms[i].axis, 6);
+  for (int i = 0; i < x->b.code[0].at.n_terms; i++)
+    if (x->b.code[0].at.terms[i].stride == 9)
+      CHECK_EQ_INT(x->b.code[0].at.terms[i].axis, 6);
+  arena_clear(&memory);
+  sn_ctx_destroy(ctx);
 }

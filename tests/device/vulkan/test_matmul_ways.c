@@ -107,7 +107,7 @@ static double error_of(const world *w, int i, int64_t m) {
 
 static gpu_target with_matrices(int units) {
   gpu_target t = vm_step_target(units);
-  t.f16 = t.bf16 = t.places = true;
+  t.f16 = t.bf16 = t.places = t.bf16_places = true;
   for (int i = 0; i < 3; i++)
     t.matrix[i] = 16;
   return t;
@@ -160,12 +160,7 @@ TEST(sums) {
   way.matrix = NULL;
   for (int i = 0; i < DIRECT_SHAPES; i++) {
     way.direct = &matmul_directs[i];
-    CHECK(error_in(way, 2000) < 1e-6);
-  }
-  way.direct = NULL;
-  for (int i = 0; i < PACKED_SHAPES; i++) {
-    way.packed = &matmul_packed[i];
-    CHECK(error_in(way, 2000) < 1e-6);
+    CHECK(error_in(way, 2000) < 8e-6);
   }
   way = (matmul_way){.matrix = &matmul_matrices[0], .splits = 1, .half = SN_BF16};
   way.products = 1;
@@ -175,17 +170,17 @@ TEST(sums) {
 
 /* --- rows that a run knows --- */
 
-/* Packed operands for any number of rows. */
-static sn_status emit_packed_rows(emitter *e, const part *p, void *user) {
+/* Registers for any number of rows. */
+static sn_status emit_direct_rows(emitter *e, const part *p, void *user) {
   const matmul_part *m = &p->u.matmul;
   matmul_way way = {
-      .packed = &matmul_packed[PACKED_SMALL], .splits = 1, .products = 3, .half = SN_F16};
+      .direct = &matmul_directs[DIRECT_SMALL], .splits = 1, .products = 3, .half = SN_BF16};
   amount rows = {m->n_m, 1, m->extent};
   (void)user;
   return emit_matmul_as(e, m, &way, &rows, 1, 100);
 }
 
-/* units 0: packed. */
+/* units 0: from registers. */
 static void check_rows(int64_t rows, int units) {
   world w;
   int64_t sizes[64];
@@ -201,13 +196,13 @@ static void check_rows(int64_t rows, int units) {
   REQUIRE(program_bind(w.p, w.ctx, &rows, sizes) == SN_OK);
   vm_step v = {.sizes = sizes, .target = vm_step_target(units)};
   if (units == 0) {
-    v.emit = emit_packed_rows;
+    v.emit = emit_direct_rows;
     v.target = with_matrices(132);
   }
   if (run_step(&w, &v)) {
-    CHECK(error_of(&w, 0, rows) < 1e-6);
-    CHECK_EQ_INT(v.launches, rows == 0 ? 0 : units ? 1 : 3); /* one way, whatever the number */
-    CHECK(v.n_shaders > 1);
+    CHECK(error_of(&w, 0, rows) < (units ? 1e-6 : 8e-6));
+    CHECK_EQ_INT(v.launches, rows > 0); /* one way, whatever the number */
+    CHECK(v.n_shaders > (units > 0));
   }
   close_world(&w);
 }
@@ -356,9 +351,44 @@ TEST(ways) {
   matmul_way narrow = way_of(4096, 3, 4096, SN_PRECISION_EXACT);
   CHECK(!narrow.tiles && narrow.few.side == 1 && narrow.few.few == 4);
   matmul_way fast = way_of(4096, 4096, 4096, SN_PRECISION_FAST);
-  CHECK(fast.packed == &matmul_packed[PACKED_LARGE] && fast.products == 3 && fast.half == SN_F16);
+  CHECK(fast.direct && fast.products == 3);
   matmul_way small = way_of(128, 576, 576, SN_PRECISION_FAST);
   CHECK(small.direct == &matmul_directs[DIRECT_SMALL] && small.splits == 1);
   matmul_way half = way_of(4096, 4096, 4096, SN_PRECISION_HALF);
-  CHECK(half.matrix && half.products == 1 && half.half == SN_BF16);
+  CHECK(half.direct && half.products == 1 && half.half == SN_BF16);
+}
+
+/* The halves of a part that reads an image, among so many steps like it. */
+static sn_dtype half_among(int steps, bool gradient) {
+  world w;
+  open_world(&w);
+  add_part(&w, 4096, 0, 64, 256);
+  w.values[A].channels = 256;
+  w.values[A].pixels = 4096;
+  w.parts[0].u.matmul.gradient = gradient;
+  gpu_target target = with_matrices(132);
+  step *list = calloc((size_t)steps, sizeof *list);
+  emitter *e = calloc(1, sizeof *e);
+  if (!e || !list)
+    abort();
+  for (int i = 0; i < steps; i++)
+    list[i] = (step){.kind = STEP_MATMUL, .n_parts = 1, .parts = w.parts};
+  w.p->steps = list;
+  w.p->n_main = steps;
+  e->env = (emit_env){.program = w.p, .target = &target, .precision = SN_PRECISION_FAST};
+  e->step = list;
+  matmul_way way = matmul_choose(e, &w.parts[0].u.matmul);
+  CHECK(way.direct && way.products == 3);
+  w.p->steps = NULL;
+  w.p->n_main = 0;
+  free(list);
+  free(e);
+  close_world(&w);
+  return way.half;
+}
+
+TEST(deep_networks_have_more_bits) {
+  CHECK_EQ_INT(half_among(43, false), SN_BF16);
+  CHECK_EQ_INT(half_among(110, false), SN_F16);
+  CHECK_EQ_INT(half_among(110, true), SN_BF16);
 }

@@ -91,31 +91,56 @@ TEST(places_of_elements) {
     return;
   gpu *g = p.g;
   gpu_target t;
-  g->target.bf16 = false;
-  for (int proof = MATRIX_RIGHT; proof <= MATRIX_WRONG; proof++)
-    for (int places = MATRIX_RIGHT; places <= MATRIX_WRONG; places++) {
-      atomic_store(&g->matrices, 0);
-      gpu_matrix_note(g, SN_F16, (matrix_proof)proof);
-      gpu_fault_plant("places", 1, places);
-      for (int again = 0; again < 2; again++) { /* not tried again */
-        t = g->target;
-        vulkan_prove_matrices(vulkan_device(), g, &t);
-        CHECK(t.f16 == (proof == MATRIX_RIGHT));
-        CHECK(t.places == (proof == MATRIX_RIGHT && places == MATRIX_RIGHT));
+  for (int halves = 0; halves < 2; halves++) {
+    const sn_dtype half = halves ? SN_BF16 : SN_F16, other = halves ? SN_F16 : SN_BF16;
+    for (int proof = MATRIX_RIGHT; proof <= MATRIX_WRONG; proof++)
+      for (int places = MATRIX_RIGHT; places <= MATRIX_WRONG; places++) {
+        const bool right = proof == MATRIX_RIGHT, found = right && places == MATRIX_RIGHT;
+        atomic_store(&g->matrices, 0);
+        gpu_matrix_note(g, half, (matrix_proof)proof);
+        gpu_matrix_note(g, other, MATRIX_WRONG);
+        gpu_fault_plant("places", 1, places);
+        for (int again = 0; again < 2; again++) { /* not tried again */
+          t = g->target;
+          vulkan_prove_matrices(vulkan_device(), g, &t);
+          CHECK(t.f16 == (!halves && right) && t.bf16 == (halves && right));
+          CHECK(t.places == (!halves && found) && t.bf16_places == (halves && found));
+        }
+        CHECK_EQ_INT(gpu_places_proof(g, half), right ? places : MATRIX_UNTESTED);
+        CHECK_EQ_INT(gpu_places_proof(g, other), MATRIX_UNTESTED);
+        CHECK_EQ_INT(gpu_matrix_proof(g, half), proof);
+        CHECK_EQ_INT(gpu_matrix_proof(g, other), MATRIX_WRONG);
       }
-      CHECK_EQ_INT(gpu_places_proof(g), proof == MATRIX_RIGHT ? places : MATRIX_UNTESTED);
-      CHECK_EQ_INT(gpu_matrix_proof(g, SN_F16), proof);
-      CHECK_EQ_INT(gpu_matrix_proof(g, SN_BF16), MATRIX_UNTESTED);
-    }
+  }
   /* matrices of another shape have none */
   atomic_store(&g->matrices, 0);
   gpu_fault_plant(NULL, 0, 0);
   g->target.matrix[0] = 8;
   gpu_matrix_note(g, SN_F16, MATRIX_RIGHT);
+  gpu_matrix_note(g, SN_BF16, MATRIX_RIGHT);
   t = g->target;
   vulkan_prove_matrices(vulkan_device(), g, &t);
-  CHECK(t.f16 && !t.places);
-  CHECK_EQ_INT(gpu_places_proof(g), MATRIX_WRONG);
+  CHECK(t.f16 && t.bf16 && !t.places && !t.bf16_places);
+  CHECK_EQ_INT(gpu_places_proof(g, SN_F16), MATRIX_WRONG);
+  CHECK_EQ_INT(gpu_places_proof(g, SN_BF16), MATRIX_WRONG);
+  pretend_no_more(&p);
+}
+
+/* Each kind has its own: elements of bf16 may be at other places than those of f16. */
+TEST(places_of_bf16) {
+  pretence p;
+  if (!pretend(&p))
+    return;
+  gpu *g = p.g;
+  for (int found = MATRIX_RIGHT; found <= MATRIX_WRONG; found++) {
+    gpu_matrix_note(g, SN_F16, MATRIX_RIGHT);
+    gpu_matrix_note(g, SN_BF16, MATRIX_RIGHT);
+    gpu_places_note(g, SN_F16, found == MATRIX_RIGHT ? MATRIX_WRONG : MATRIX_RIGHT);
+    gpu_places_note(g, SN_BF16, (matrix_proof)found);
+    gpu_target t = g->target;
+    vulkan_prove_matrices(vulkan_device(), g, &t);
+    CHECK(t.bf16_places == (found == MATRIX_RIGHT) && t.places == (found == MATRIX_WRONG));
+  }
   pretend_no_more(&p);
 }
 
@@ -131,10 +156,12 @@ TEST(proofs_are_kept) {
     REQUIRE(gpu_get(ctx, 0, &g) == SN_OK);
     CHECK_EQ_INT(gpu_matrix_proof(g, SN_F16), again ? MATRIX_WRONG : MATRIX_UNTESTED);
     CHECK_EQ_INT(gpu_matrix_proof(g, SN_BF16), again ? MATRIX_RIGHT : MATRIX_UNTESTED);
-    CHECK_EQ_INT(gpu_places_proof(g), again ? MATRIX_RIGHT : MATRIX_UNTESTED);
+    CHECK_EQ_INT(gpu_places_proof(g, SN_F16), again ? MATRIX_RIGHT : MATRIX_UNTESTED);
+    CHECK_EQ_INT(gpu_places_proof(g, SN_BF16), again ? MATRIX_WRONG : MATRIX_UNTESTED);
     gpu_matrix_note(g, SN_F16, MATRIX_WRONG);
     gpu_matrix_note(g, SN_BF16, MATRIX_RIGHT);
-    gpu_places_note(g, MATRIX_RIGHT);
+    gpu_places_note(g, SN_F16, MATRIX_RIGHT);
+    gpu_places_note(g, SN_BF16, MATRIX_WRONG);
     CHECK(vulkan_self_test(vulkan_device())); /* compiles something */
     gpu_put(g);
     gpu_close_unused();

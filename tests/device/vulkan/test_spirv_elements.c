@@ -1,9 +1,15 @@
 /* Matrices from registers and sums to registers, where places of elements are known (kernel_matrix.h), on the interpreter of SPIR-V. */
+#include "base/half.h"
 #include "device/vulkan/kernel_matrix.h"
 #include "support/test.h"
 #include "support/vm_stage.h"
 
+#include <math.h>
+
 enum { SIDE = 16, SUBGROUP = 32, SUMS = SIDE * SIDE };
+
+/* What kernels are made of. */
+static sn_dtype half;
 
 /* --- numbers: no two rows or columns are alike, all products are exact --- */
 
@@ -43,7 +49,7 @@ typedef struct scene {
 static scene begin(kernel *k) {
   static const int size[3] = {SIDE, SIDE, SIDE};
   scene s = {.k = k};
-  k_use_matrices(k, size, SN_F16, s.type);
+  k_use_matrices(k, size, half, s.type);
   val lane = k_subgroup_lane(k), four = k_index(k, 4);
   s.group = k_subgroup_number(k);
   s.g = k_div(k, lane, four);
@@ -61,9 +67,13 @@ static val inside_of(const scene *s, int i, bool permuted) {
   return k_add(k, k_mul(k, s->t, k_index(k, permuted ? 4 : 2)), k_index(k, first));
 }
 
-static val halves(kernel *k, val x, val y) {
+/* As halves, and what those leave; NULL: that is not asked for. */
+static val halves(kernel *k, val x, val y, val *out_rest) {
   val out;
-  k_two_halves(k, (const val[]){x, y}, &out, NULL);
+  if (half == SN_BF16)
+    k_two_bf16(k, (const val[]){x, y}, &out, out_rest);
+  else
+    k_two_halves(k, (const val[]){x, y}, &out, out_rest);
   return out;
 }
 
@@ -75,7 +85,7 @@ static void make_words(const scene *s, int use, bool permuted, val out[4]) {
       val line = line_of(s, i + j), inside = inside_of(s, i + j, permuted);
       x[j] = use == MATRIX_A ? a_number(k, line, inside) : b_number(k, inside, line);
     }
-    out[i / 2] = halves(k, x[0], x[1]);
+    out[i / 2] = halves(k, x[0], x[1], NULL);
   }
 }
 
@@ -116,16 +126,18 @@ static void permuted(kernel *k) {
   finish(&s, multiply(&s, make(&s, MATRIX_A, true), make(&s, MATRIX_B, true), 2));
 }
 
-/* (a b + 2) / 16, which f16 has, times b: sums become an operand as they stand. */
+/* (a b + 2) / 16, which two halves have, times b: sums become operands as they stand. */
 static void twice(kernel *k) {
   scene s = begin(k);
-  val b = make(&s, MATRIX_B, false), x[MATRIX_ELEMENTS], words[4];
+  val b = make(&s, MATRIX_B, false), x[MATRIX_ELEMENTS], words[4], rest[4];
   k_matrix_sums(k, multiply(&s, make(&s, MATRIX_A, false), b, 2), x);
   for (int i = 0; i < MATRIX_ELEMENTS; i++)
     x[i] = k_mul(k, x[i], k_f32(k, 0x1p-4f));
   for (int i = 0; i < 4; i++)
-    words[i] = halves(k, x[2 * i], x[2 * i + 1]);
-  finish(&s, multiply(&s, k_matrix_make(k, s.type[MATRIX_A], words), b, 0));
+    words[i] = halves(k, x[2 * i], x[2 * i + 1], &rest[i]);
+  val sum = multiply(&s, k_matrix_make(k, s.type[MATRIX_A], words), b, 0);
+  val with = k_matrix_make(k, s.type[MATRIX_A], rest);
+  finish(&s, k_matrix_multiply_add(k, s.type[MATRIX_SUM], with, b, sum));
 }
 
 /* b comes from shared memory, as other kernels have it. */
@@ -152,7 +164,7 @@ static void b_like_a(kernel *k) {
   for (int i = 0; i < 4; i++) {
     val at[2] = {inside_of(&s, 2 * i, false), inside_of(&s, 2 * i + 1, false)};
     val line = line_of(&s, 2 * i);
-    words[i] = halves(k, b_number(k, line, at[0]), b_number(k, line, at[1]));
+    words[i] = halves(k, b_number(k, line, at[0]), b_number(k, line, at[1]), NULL);
   }
   val b = k_matrix_make(k, s.type[MATRIX_B], words);
   finish(&s, multiply(&s, make(&s, MATRIX_A, false), b, 2));
@@ -182,6 +194,24 @@ static void not_all_written(kernel *k) {
   finish(&s, k_get(k, written(&s, k->s.f32, MATRIX_ELEMENTS - 1)));
 }
 
+/* Of an operand, whose elements are halves. */
+static void not_all_halves(kernel *k) {
+  scene s = begin(k);
+  val words[4], b = make(&s, MATRIX_B, false);
+  make_words(&s, MATRIX_A, false, words);
+  spirv_id two = spirv_vector(&k->s, k->half, 2),
+           at = spirv_pointer(&k->s, SPV_InFunction, k->half);
+  val held = spirv_local(&k->s, s.type[MATRIX_A]);
+  for (int i = 0; i < MATRIX_ELEMENTS - 1; i++) {
+    val both = spirv_op(&k->s, SPV_Bitcast, two, SPV_ARGS(words[i / 2])),
+        number = k_u32(k, (uint32_t)i);
+    val place = spirv_op(&k->s, SPV_AccessChain, at, SPV_ARGS(held, number)),
+        x = k_part(k, both, i & 1);
+    spirv_do(&k->s, SPV_Store, SPV_ARGS(place, x));
+  }
+  finish(&s, multiply(&s, k_get(k, held), b, 2));
+}
+
 static void one_too_many(kernel *k) {
   scene s = begin(k);
   finish(&s, k_get(k, written(&s, k->s.f32, MATRIX_ELEMENTS + 1)));
@@ -194,8 +224,7 @@ static void of_another_type(kernel *k) {
 
 static void words_of_another_size(kernel *k) {
   scene s = begin(k);
-  spirv_id half = spirv_type(&k->s, SPV_TypeFloat, SPV_ARGS(16));
-  spirv_id four = spirv_vector(&k->s, half, 4);
+  spirv_id four = spirv_vector(&k->s, k->half, 4);
   val word = k_u32(k, 1), x = spirv_op(&k->s, SPV_Bitcast, four, SPV_ARGS(word));
   store_at(&s, k_index(k, 0), k_part(k, x, 0));
   k_if_end(k, &s.only);
@@ -248,24 +277,28 @@ static const struct {
     {"b_like_a", b_like_a, product_at, true, NULL},
     {"half_permuted", half_permuted, product_at, true, NULL},
     {"not_all_written", not_all_written, NULL, false, "a variable that nothing has written"},
+    {"not_all_halves", not_all_halves, NULL, false, "a variable that nothing has written"},
     {"one_too_many", one_too_many, NULL, false, "index 8 of 8 elements"},
     {"of_another_type", of_another_type, NULL, false, "the result's type is another one"},
     {"words_of_another_size", words_of_another_size, NULL, false, "types of different bits"},
     {"product_of_some", product_of_some, NULL, false, "threads of the subgroup reach this"},
 };
 
+static void set_half(size_t i) { half = i & 1 ? SN_BF16 : SN_F16; }
+
 TEST_WALK(elements) {
-  for (size_t i = 0; i < COUNT_OF(cases); i++) {
+  for (size_t i = 0; i < 2 * COUNT_OF(cases); i++) {
     vm_stage s;
-    if (!test_begin("%s", cases[i].name))
+    set_half(i);
+    if (!test_begin("%s %s", cases[i / 2].name, half == SN_BF16 ? "bf16" : "f16"))
       continue;
-    if (stage_open(&s, SUBGROUP, cases[i].body))
+    if (stage_open(&s, SUBGROUP, cases[i / 2].body))
       for (int order = VM_FORWARD; order <= VM_RANDOM; order++) {
         const char *found = stage_run(&s, (vm_order)order);
-        if (cases[i].finding ? !strstr(found, cases[i].finding) : *found)
+        if (cases[i / 2].finding ? !strstr(found, cases[i / 2].finding) : *found)
           FAIL("order %d: \"%s\"", order, found);
-        else if (cases[i].right)
-          CHECK((wrong_sums(&s, cases[i].right) > 0) == cases[i].wrong);
+        else if (cases[i / 2].right)
+          CHECK((wrong_sums(&s, cases[i / 2].right) > 0) == cases[i / 2].wrong);
       }
     stage_close(&s);
     test_end();
@@ -274,16 +307,79 @@ TEST_WALK(elements) {
 
 /* A driver that has elements at other places: what comes of registers is wrong, and the interpreter shows it. */
 TEST(other_places) {
-  for (size_t i = 0; i < COUNT_OF(cases); i++) {
+  for (size_t i = 0; i < 2 * COUNT_OF(cases); i++) {
     vm_stage s;
-    if (cases[i].finding || cases[i].wrong)
+    set_half(i);
+    if (cases[i / 2].finding || cases[i / 2].wrong)
       continue;
-    if (stage_open(&s, SUBGROUP, cases[i].body))
+    if (stage_open(&s, SUBGROUP, cases[i / 2].body))
       for (int order = VM_FORWARD; order <= VM_RANDOM; order++) {
         s.hides_places = true;
         CHECK_EQ_STR(stage_run(&s, (vm_order)order), "");
-        CHECK(wrong_sums(&s, cases[i].right) > 0);
+        CHECK(wrong_sums(&s, cases[i / 2].right) > 0);
       }
     stage_close(&s);
   }
+}
+
+/* --- two bf16 for a number --- */
+
+/* Of four kinds: any bits; half of the last place behind bf16's; up to infinity and beyond; small. */
+enum { KINDS = 4, OF_A_KIND = 2 * STAGE_THREADS, NUMBERS = KINDS * OF_A_KIND };
+
+static const struct number_kind {
+  uint32_t keep, set;
+} kinds[KINDS] = {{UINT32_MAX, 0}, {0xffff0000, 0x8000}, {0x80ffffff, 0x7f000000}, {0x81ffffff, 0}};
+
+static uint32_t bits_at(int i) {
+  const struct number_kind *kind = &kinds[i / OF_A_KIND];
+  return ((uint32_t)(i + 1) * 0x9e3779b1 & kind->keep) | kind->set;
+}
+
+/* Every thread of the first workgroup has two of each kind, side by side. */
+static void two_of_each(kernel *k) {
+  k_if only = k_if_begin(k, k_eq(k, k->group, k_index(k, 0)));
+  for (int of = 0; of < KINDS; of++) {
+    val x[2], word[2], first = k_mul(k, k->local, k_index(k, 2));
+    val at = k_add(k, first, k_index(k, of * OF_A_KIND));
+    for (int i = 0; i < 2; i++) {
+      val number = k_to_u32(k, k_add(k, at, k_index(k, i + 1)));
+      val bits = k_and(k, k_mul(k, number, k_u32(k, 0x9e3779b1)), k_u32(k, kinds[of].keep));
+      x[i] = k_bits(k, k_or(k, bits, k_u32(k, kinds[of].set)), k->s.f32);
+    }
+    k_two_bf16(k, x, &word[0], &word[1]);
+    for (int i = 0; i < 2; i++)
+      k_store(k, stage_buffer(k), k_add(k, at, k_index(k, STAGE_DEFINED + i)), word[i]);
+  }
+  k_if_end(k, &only);
+}
+
+static bool same_half(uint16_t a, uint16_t b) {
+  return a == b || (isnan(bf16_to_f32(a)) && isnan(bf16_to_f32(b)));
+}
+
+static void check_number(float x, uint16_t first, uint16_t rest) {
+  uint16_t want = bf16_from_f32(x);
+  volatile float left = x - bf16_to_f32(want);
+  if (!same_half(first, want) || !same_half(rest, bf16_from_f32(left)))
+    FAIL("%a: %04x %04x", (double)x, first, rest);
+  double error = fabs((double)x - (double)bf16_to_f32(first) - (double)bf16_to_f32(rest));
+  if (fabsf(x) > 0x1p-100f && fabsf(x) < 0x1.fep127f)
+    CHECK(error <= 0x1p-17 * fabs((double)x));
+  else if (fabsf(x) >= 0x1.fep127f || isnan(x))
+    CHECK(isnan(bf16_to_f32(rest)) || error <= 0x1p-17 * fabs((double)x));
+}
+
+TEST(two_bf16_for_a_number) {
+  vm_stage s;
+  if (stage_open(&s, SUBGROUP, two_of_each)) {
+    CHECK_EQ_STR(stage_run(&s, VM_RANDOM), "");
+    for (int i = 0; i < NUMBERS; i++) {
+      uint32_t first = stage_result(&s, i & ~1), rest = stage_result(&s, i | 1);
+      int shift = i & 1 ? 16 : 0;
+      check_number(f32_from_bits(bits_at(i)), (uint16_t)(first >> shift),
+                   (uint16_t)(rest >> shift));
+    }
+  }
+  stage_close(&s);
 }

@@ -20,6 +20,8 @@ static spirv_id matrix_type(kernel *k, spirv_id of, uint32_t use) {
 }
 
 static spirv_id half_type(kernel *k) {
+  if (bf16)
+    spirv_capability(&k->s, 5116);
   return bf16 ? spirv_type(&k->s, SPV_TypeFloat, SPV_ARGS(16, 0))
               : spirv_type(&k->s, SPV_TypeFloat, SPV_ARGS(16));
 }
@@ -259,7 +261,7 @@ static sn_status emit_trial_by(emitter *e, const part *p, void *user) {
 static gpu_target trial_target(int threads, bool places) {
   gpu_target target = vm_step_target(4);
   target.subgroup = threads;
-  target.places = places;
+  target.places = target.bf16_places = places;
   for (int i = 0; i < 3; i++)
     target.matrix[i] = SIDE;
   return target;
@@ -318,14 +320,14 @@ TEST(trials) {
 }
 
 /* Elements at their places, or at others, which is found out; products are right in any case. */
-TEST(trials_of_places) {
+static void try_places(sn_dtype half) {
   for (int known = 0; known < 2; known++)
     for (int order = VM_FORWARD; order <= VM_RANDOM; order++) {
       sn_ctx *ctx;
       matrix_trial t;
       gpu_target target = trial_target(32, known);
       REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
-      if (CHECK(places_trial_create(&t, ctx, &target))) {
+      if (CHECK(places_trial_create(&t, ctx, &target, half))) {
         run_trial(&t, ctx, &target, places_trial_emit, (vm_order)order);
         if (known)
           check_notices(&t, places_trial_is_right, 1);
@@ -333,13 +335,18 @@ TEST(trials_of_places) {
           CHECK(!places_trial_is_right(&t));
       }
       matrix_trial_free(&t, ctx);
-      if (CHECK(matrix_trial_create(&t, ctx, &target, SN_F16))) {
+      if (CHECK(matrix_trial_create(&t, ctx, &target, half))) {
         run_trial(&t, ctx, &target, matrix_trial_emit, (vm_order)order);
         CHECK(matrix_trial_is_right(&t));
       }
       matrix_trial_free(&t, ctx);
       sn_ctx_destroy(ctx);
     }
+}
+
+TEST(trials_of_places) {
+  try_places(SN_F16);
+  try_places(SN_BF16);
 }
 
 /* Shapes that it cannot test are refused, not believed. */
@@ -353,7 +360,7 @@ TEST(trials_of_odd_shapes) {
     memcpy(target.matrix, sizes[i], sizeof sizes[i]);
     CHECK(!matrix_trial_create(&t, ctx, &target, SN_F16));
     matrix_trial_free(&t, ctx);
-    CHECK(!places_trial_create(&t, ctx, &target));
+    CHECK(!places_trial_create(&t, ctx, &target, SN_F16));
     matrix_trial_free(&t, ctx);
   }
   sn_ctx_destroy(ctx);
@@ -366,7 +373,7 @@ TEST(places_of_other_subgroups) {
   REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
   for (int threads = 8; threads <= 64; threads *= 2) {
     gpu_target target = trial_target(threads, true);
-    CHECK(places_trial_create(&t, ctx, &target) == (threads == 32));
+    CHECK(places_trial_create(&t, ctx, &target, SN_BF16) == (threads == 32));
     matrix_trial_free(&t, ctx);
   }
   sn_ctx_destroy(ctx);

@@ -75,7 +75,14 @@ static void branch_to_value(module *m) { find(m, SPV_Branch, -1)[1] = find(m, SP
 static void branch_to_start(module *m) { find(m, SPV_Branch, 0)[1] = find(m, SPV_Label, 0)[1]; }
 static void phi_of_another_way(module *m) { find(m, SPV_Phi, 0)[4] = find(m, SPV_Label, 0)[1]; }
 static void phi_of_another_type(module *m) {
-  find(m, SPV_Phi, 0)[5] = find(m, SPV_FMul, 0)[4]; /* a constant */
+  const uint32_t type = find(m, SPV_FMul, 0)[1];
+  for (int i = 0;; i++) {
+    const uint32_t *constant = find(m, SPV_Constant, i);
+    if (constant[1] != type)
+      continue;
+    find(m, SPV_Phi, 0)[5] = constant[2];
+    return;
+  }
 }
 static void no_end(module *m) { set_op(find(m, SPV_Return, 0), 0); }
 static void float_of_integers(module *m) { set_op(find(m, SPV_IAdd, 0), SPV_FAdd); }

@@ -17,6 +17,15 @@ static void plain(kernel *k) {
   k_store(k, stage_buffer(k), k_add(k, i, k_index(k, STAGE_DEFINED)), k_get(k, x));
 }
 
+/* Packed, by kernels that have no matrices. */
+static void to_bf16(kernel *k) {
+  val x = k_load(k, k->s.f32, stage_buffer(k), k->local), word[2];
+  k_two_bf16(k, (const val[]){x, x}, &word[0], &word[1]);
+  val at = k_add(k, k_mul(k, k->local, k_index(k, 2)), k_index(k, STAGE_DEFINED));
+  for (int i = 0; i < 2; i++)
+    k_store(k, stage_buffer(k), k_add(k, at, k_index(k, i)), word[i]);
+}
+
 /* One operand comes from shared memory, the other and the sums are in registers. */
 static void by_elements(kernel *k, sn_dtype half) {
   static const int size[3] = {16, 16, 16};
@@ -25,12 +34,14 @@ static void by_elements(kernel *k, sn_dtype half) {
   val words = k_shared(k, k->s.u32, 16 * 8), zero = k_index(k, 0);
   k_word_set(k, words, k->local, k_u32(k, 0));
   k_words_barrier(k);
-  val b = k_matrix_load(k, type[MATRIX_B], words, zero, MATRIX_COLUMNS, 8), a, x[MATRIX_ELEMENTS];
-  if (half == SN_F16) {
-    val one = k_u32(k, 0x3c003c00);
-    a = k_matrix_make(k, type[MATRIX_A], (const val[]){one, one, one, one});
-  } else
-    a = k_matrix_load(k, type[MATRIX_A], words, zero, MATRIX_ROWS, 8);
+  val b = k_matrix_load(k, type[MATRIX_B], words, zero, MATRIX_COLUMNS, 8), x[MATRIX_ELEMENTS];
+  const val one[2] = {k_f32(k, 1), k_f32(k, 1)};
+  val half_of, rest;
+  if (half == SN_F16)
+    k_two_halves(k, one, &half_of, &rest);
+  else
+    k_two_bf16(k, one, &half_of, &rest);
+  val a = k_matrix_make(k, type[MATRIX_A], (const val[]){half_of, rest, half_of, rest});
   val sum = k_matrix_of(k, type[MATRIX_SUM], 1);
   k_matrix_sums(k, k_matrix_multiply_add(k, type[MATRIX_SUM], a, b, sum), x);
   val at = k_add(k, k_mul(k, k->local, k_index(k, MATRIX_ELEMENTS)), k_index(k, STAGE_DEFINED));
@@ -78,26 +89,19 @@ static void no_merge(module *m) {
   for (int i = 0; i < 3; i++)
     at[i] = 1u << 16; /* OpNop */
 }
-static void no_capability(module *m) {
-  enum { INT_64 = 11, SHADER = 1 };
+static void drop_capability(module *m, uint32_t which) {
+  enum { SHADER = 1 };
   for (int i = 0;; i++) {
     uint32_t *at = find(m, SPV_Capability, i);
-    if (at[1] == INT_64) {
+    if (at[1] == which) {
       at[1] = SHADER;
       return;
     }
   }
 }
-static void no_halves(module *m) {
-  enum { F16 = 9, SHADER = 1 };
-  for (int i = 0;; i++) {
-    uint32_t *at = find(m, SPV_Capability, i);
-    if (at[1] == F16) {
-      at[1] = SHADER;
-      return;
-    }
-  }
-}
+static void no_capability(module *m) { drop_capability(m, 11); } /* integers of 64 bits */
+static void no_halves(module *m) { drop_capability(m, 9); }
+static void no_bf16(module *m) { drop_capability(m, 5116); }
 /* The pointer to an element of a becomes one to sums'. */
 static void element_of_another_type(module *m) {
   find_element(m, 0)[1] = find_element(m, MATRIX_ELEMENTS)[1];
@@ -136,12 +140,15 @@ static const struct {
     {"plain", plain, nothing, BY_NONE},
     {"of_f16", of_f16, nothing, BY_NONE},
     {"of_bf16", of_bf16, nothing, BY_NONE},
+    {"to_bf16", to_bf16, nothing, BY_NONE},
     {"of_another_type", plain, of_another_type, BY_VAL}, /* the interpreter does not get it */
     {"no_merge", plain, no_merge, BY_VAL},
     {"no_capability", plain, no_capability, BY_VAL},
     {"no_halves", of_f16, no_halves, BY_VAL},
+    {"no_bf16", of_bf16, no_bf16, BY_BOTH},
     {"no_merge_of_matrices", of_f16, no_merge, BY_BOTH},
     {"element_of_another_type", of_f16, element_of_another_type, BY_BOTH},
+    {"element_of_bf16_of_another_type", of_bf16, element_of_another_type, BY_BOTH},
     {"element_beyond", of_f16, element_beyond, BY_INTERPRETER}, /* how many there are, is open */
     {"element_of_element", of_f16, element_of_element, BY_BOTH},
     {"operands_changed", of_f16, operands_changed, BY_INTERPRETER}, /* no uses in the older form */
