@@ -91,12 +91,13 @@ static void compare(const product *p, sn_session *const *s, const char *when) {
   float *out[2][OUTPUTS] = {{0}};
   size_t counts[OUTPUTS] = {0};
   int n = p->gradients ? OUTPUTS : 1;
+  double bound = golden_precision() == SN_PRECISION_EXACT ? 1e-5 : 1e-4;
   bool ok = true;
   for (int d = 0; d < 2 && ok; d++)
     ok = run(s[d], n, out[d], counts);
   for (int i = 0; i < n && ok; i++) {
     double error = difference(out[0][i], out[1][i], counts[i]);
-    if (!(error < 1e-5))
+    if (!(error < bound))
       FAIL("kind %d, %d x %d x %d, %s: %s is off by %.3g", p->kind, (int)p->m, (int)p->n, (int)p->k,
            when, names[i], error);
   }

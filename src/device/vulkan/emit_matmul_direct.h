@@ -6,10 +6,14 @@
  * whether those lie along k or along the points, and its sums are 4 rows by 8 columns. Subgroups of a workgroup have other tiles, or
  * other slices of k. A stage is 16 elements of k; the loads of the next one are on their way.
  *
- * `fast`: a number is the bf16 next to it, and the bf16 next to what that leaves: 16 bits. Of the four products of a and b the three larger
- * ones are summed, in f32 by the matrices: with |a - a'| <= 2^-17 |a| and likewise b, and what the missing product would add, the error of a
- * sum of products is at most 2^-15 sum |a b|, 2^-126 sum (|a| + |b|) where least numbers count as 0, and what f32 sums have. bf16 have the range of f32, so there are no scales. An infinity, or what
- * rounds to one, leaves no number: sums that are none are made again by plain multiply-adds. `half`: one product.
+ * `fast`: a number is the bf16 next to it, and what that leaves as a bf16 again (k_two_bf16): off by 2^-15 of it at most, by 2^-17 as a rule.
+ * Of the four products of a and b the three larger ones are summed, in f32 by the matrices; the fourth is 2^-16 |a b| at most. So the error of a
+ * sum of products is at most 2^-13 sum |a b|, and 2^-126 sum (|a| + |b|) where least numbers count as 0, and what f32 sums have; as a rule it is 7e-6
+ * of the results (root of the mean square). bf16 have the range of f32, so there are no scales. An infinity, or what rounds to one, leaves no
+ * number: sums that are none are made again by plain multiply-adds. `half`: one product.
+ *
+ * Where that is too little (is_deep in emit_matmul.c) halves are f16, 21 bits together, under a power of two for each operand and subgroup that
+ * changes where a stage has larger numbers than all before; sums change with it. Errors as in emit_matmul_matrix.h.
  */
 #ifndef SINEW_DEVICE_VULKAN_EMIT_MATMUL_DIRECT_H
 #define SINEW_DEVICE_VULKAN_EMIT_MATMUL_DIRECT_H

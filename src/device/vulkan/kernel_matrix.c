@@ -153,7 +153,7 @@ void k_two_halves(kernel *k, const val x[2], val *out_halves, val *out_rest) {
     *out_rest = pack(k, rest);
 }
 
-/* Rounded as the driver does it: the rest is that of what came out. */
+/* Rounded as the driver does it: some cut off what does not fit. */
 static val pack_bf16(kernel *k, const val x[2]) {
   spirv *s = &k->s;
   spirv_id type = spirv_vector(s, bf16_type(s), 2);
@@ -161,13 +161,20 @@ static val pack_bf16(kernel *k, const val x[2]) {
   return spirv_op(s, SPV_Bitcast, s->u32, SPV_ARGS(halves));
 }
 
+/* The first is rounded to the nearest, as an integer: with what is cut off it the two rests would be of one sign and twice as large, and so
+ * would the product of them that nobody computes (an H200's driver cuts off; the error is three times as large then). */
 void k_two_bf16(kernel *k, const val x[2], val *out_halves, val *out_rest) {
-  val word = *out_halves = pack_bf16(k, x);
-  if (!out_rest)
+  if (!out_rest) {
+    *out_halves = pack_bf16(k, x);
     return;
-  val half[2] = {k_shl(k, word, 16), k_and(k, word, k_u32(k, 0xffff0000))}, rest[2];
-  for (int i = 0; i < 2; i++)
-    rest[i] = k_sub(k, x[i], k_bits(k, half[i], k->s.f32));
+  }
+  val half[2], rest[2];
+  for (int i = 0; i < 2; i++) {
+    val bits = k_add(k, k_bits(k, x[i], k->s.u32), k_u32(k, 0x8000));
+    half[i] = k_bits(k, k_and(k, bits, k_u32(k, 0xffff0000)), k->s.f32);
+    rest[i] = k_sub(k, x[i], half[i]);
+  }
+  *out_halves = pack_bf16(k, half);
   *out_rest = pack_bf16(k, rest);
 }
 

@@ -35,7 +35,8 @@ val k_matrix_multiply_add(kernel *k, spirv_id type, val a, val b, val sum);
  * only the first. */
 void k_two_halves(kernel *k, const val x[2], val *out_halves, val *out_rest);
 
-/* The same as bf16, of numbers of any magnitude: 16 bits together. Of an infinity, and of what rounds to one, the rest is NaN. */
+/* The same as bf16, of numbers of any magnitude: together off by 2^-15 of the number at most, by 2^-17 as
+ * a rule. Of an infinity or NaN, and of what rounds to one, the rest is NaN. */
 void k_two_bf16(kernel *k, const val x[2], val *out_halves, val *out_rest);
 
 /* --- elements of matrices by thread, where the target has `places`: 16 x 16 x 16 and subgroups of 32 ---

@@ -155,7 +155,7 @@ static void check_bound(const trial *t, int way, const char *what) {
       }
       double error = fabs(sum - t->x[C][i * t->n + j]);
       double bound = !is_bf16(way) ? 0x1p-19 * all + 0x1p-36 * (double)t->k * most[0] * most[1]
-                                   : 0x1p-15 * all + 0x1p-126 * sizes;
+                                   : 0x1p-13 * all + 0x1p-126 * sizes;
       if (all < 3e38 && !(error <= bound + 0x1p-140)) { /* more is too much for an f32 */
         FAIL("%s: %d %d: error %g, at most %g", what, (int)i, (int)j, error, bound);
         return;
