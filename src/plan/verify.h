@@ -31,6 +31,17 @@ enum {
 
 /* --- expressions (verify_symbol.c) --- */
 
+/* An i32 that is a number and a sum of clamped terms: all of them, and small enough that nothing wraps. n 0: not known to be
+ * one. */
+enum { INDEX_TERMS = 2 };
+typedef struct index_sum {
+  int32_t number, n;
+  struct {
+    uint64_t of;
+    int32_t stride, size; /* the term is stride * (0 … size-1) */
+  } terms[INDEX_TERMS];
+} index_sum;
+
 /* What a register holds, as the hash of its expression; or a number that is known. Where the bool `guard` (a hash; 0: none) holds
  * it is `bare`: guards within what is guarded anyway make no difference. Where it does not hold it is `other`, if that is
  * known: a choice within the other side of the same choice makes no difference either. */
@@ -43,6 +54,7 @@ typedef struct sym {
   uint64_t guard, bare, other;
   bool has_other, other_known;
   double other_number;
+  index_sum sum;
 } sym;
 
 /* A linear index: a number, and the sum of terms of registers that are not known (0: none), as a hash and, the first of
@@ -52,9 +64,10 @@ typedef struct spot {
   int64_t number;
   uint64_t regs;
   int n;
+  bool more; /* terms than these */
   struct {
     uint64_t of;
-    int64_t stride;
+    int64_t stride, size;
   } terms[SPOT_TERMS];
 } spot;
 

@@ -115,10 +115,14 @@ static sn_status verify_rows(frame *f, const loop_part *l, const int64_t *extent
   int64_t rows[VERIFY_LANES][VERIFY_AXES];
   int n = pick_points(f->v, extents, l->n_outer, numbers, n_numbers, rows);
   int most = f->v->again ? SAMPLED_ROWS_AGAIN : SAMPLED_ROWS;
+  bool all = n == points_of(extents, l->n_outer);
+  int among = n;
   if ((f->inner > VERIFY_LANES || f->inner * n > VERIFY_LANES) && n > most)
     n = most;
   for (int r = 0; r < n; r++) {
-    row_lanes(f, extents, l->n_outer, l->n_axes, rows[r], f->at);
+    /* picked points begin with corners; the first of all points would be neighbours */
+    int at = all && n > 1 ? r * (among - 1) / (n - 1) : r;
+    row_lanes(f, extents, l->n_outer, l->n_axes, rows[at], f->at);
     SN_TRY(frame_execute(f));
   }
   return SN_OK;

@@ -1,6 +1,7 @@
 /* See verify.h: expressions as hashes. What is the same however it is written becomes the same hash: integer arithmetic on known
  * numbers is done, commutative arguments are sorted, casts that change nothing fall away, arithmetic in a narrow dtype is f32
- * arithmetic that is rounded then. Nothing else is equal.
+ * arithmetic that is rounded then, sums of clamped registers are divided term by term and are clamped only where that
+ * changes them. Nothing else is equal.
  *
  * Called by verify_region.c for what a program computes and by verify_graph.c for what it should.
  */
@@ -40,6 +41,43 @@ static uint64_t term_hash(sym index, int64_t size) {
   return hash_mix(hash_mix(start(TAG_TERM), (uint64_t)size), index.hash) | 1;
 }
 
+/* Linear in the stride, so that terms of one register add up and those that cancel are gone. */
+static void add_term(spot *s, uint64_t of, int64_t stride, int64_t size) {
+  s->regs += (uint64_t)stride * of;
+  for (int k = 0; k < s->n; k++)
+    if (s->terms[k].of == of) {
+      s->terms[k].stride += stride;
+      return;
+    }
+  if (s->n == SPOT_TERMS) {
+    s->more = true;
+    return;
+  }
+  s->terms[s->n].of = of;
+  s->terms[s->n].stride = stride;
+  s->terms[s->n++].size = size;
+}
+
+/* From where to where something may lie. */
+typedef struct span {
+  int64_t low, high;
+} span;
+
+static void span_add(span *s, int64_t stride, int64_t size) {
+  int64_t far = stride * (size - 1);
+  s->low += min_i64(far, 0);
+  s->high += max_i64(far, 0);
+}
+
+static bool lies_below(span s, int64_t size) { return s.low >= 0 && s.high < size; }
+
+static span sum_span(const index_sum *s) {
+  span all = {s->number, s->number};
+  for (int k = 0; k < s->n; k++)
+    span_add(&all, s->terms[k].stride, s->terms[k].size);
+  return all;
+}
+
 void spot_add(spot *s, sym index, int64_t stride, int64_t size) {
   if (index.known) {
     int64_t at = (int64_t)index.number;
@@ -50,28 +88,54 @@ void spot_add(spot *s, sym index, int64_t stride, int64_t size) {
   }
   if (size == 1) /* clamped to 0 */
     return;
-  uint64_t h = term_hash(index, size);
-  /* linear in the stride, so that terms of one register add up and those that cancel are gone */
-  s->regs += (uint64_t)stride * h;
-  for (int k = 0; k < s->n; k++)
-    if (s->terms[k].of == h) {
-      s->terms[k].stride += stride;
-      return;
-    }
-  if (s->n < SPOT_TERMS) {
-    s->terms[s->n].of = h;
-    s->terms[s->n++].stride = stride;
+  if (!index.sum.n || !lies_below(sum_span(&index.sum), size)) {
+    add_term(s, term_hash(index, size), stride, size);
+    return;
   }
+  /* a clamp does nothing to it */
+  s->number += stride * index.sum.number;
+  for (int k = 0; k < index.sum.n; k++)
+    add_term(s, index.sum.terms[k].of, stride * index.sum.terms[k].stride, index.sum.terms[k].size);
 }
 
 int64_t spot_factor(uint64_t lead, sym index, int64_t stride, int64_t size) {
-  return !index.known && size != 1 && term_hash(index, size) == lead ? stride : 0;
+  spot s = {0};
+  spot_add(&s, index, stride, size);
+  for (int k = 0; k < s.n; k++)
+    if (s.terms[k].of == lead)
+      return s.terms[k].stride;
+  return 0;
+}
+
+static bool is_small(int64_t x) { return x > -INT32_MAX && x < INT32_MAX; }
+
+/* The sum that an index is; n 0 where it has terms that are not clamped, too many, or may wrap. */
+static index_sum sum_of(const spot *at) {
+  const index_sum none = {0};
+  index_sum s = {.number = (int32_t)at->number};
+  if (at->more || !is_small(at->number))
+    return none;
+  for (int k = 0; k < at->n; k++) {
+    int64_t stride = at->terms[k].stride, size = at->terms[k].size;
+    if (stride == 0)
+      continue;
+    if (s.n == INDEX_TERMS || size < 1 || !is_small(size) || !is_small(stride))
+      return none;
+    s.terms[s.n].of = at->terms[k].of;
+    s.terms[s.n].stride = (int32_t)stride;
+    s.terms[s.n++].size = (int32_t)size;
+  }
+  span all = sum_span(&s);
+  return is_small(all.low) && is_small(all.high) ? s : none;
 }
 
 sym sym_index(sn_dtype dtype, spot at) {
   if (!at.regs)
     return sym_number(dtype, (double)at.number);
-  return unknown(hash_mix(hash_mix(start(TAG_INDEX), (uint64_t)at.number), at.regs), dtype);
+  sym is = unknown(hash_mix(hash_mix(start(TAG_INDEX), (uint64_t)at.number), at.regs), dtype);
+  if (dtype == SN_I32)
+    is.sum = sum_of(&at);
+  return is;
 }
 
 /* What it is where its guard holds. */
@@ -102,6 +166,7 @@ spot outcome_spot(outcome o, spot at, int64_t times) {
   times /= o.zero.lead_stride;
   at.number -= times * o.zero.number;
   at.regs -= (uint64_t)times * o.zero.regs;
+  at.more = true; /* the terms are still those with it */
   return at;
 }
 
@@ -270,6 +335,29 @@ static bool fold(alu code, sn_dtype dtype, const sym *in, sym *out) {
   return true;
 }
 
+/* floor_div and rem of a sum by a number: multiples of it are the quotient if the rest lies in 0 … by-1. A coordinate that may
+ * lie outside, under a check, is divided by registers in a program; on the graph's side, where it is a number, by terms. */
+static bool divide_sum(alu code, sn_dtype dtype, const sym *in, sym *out) {
+  const index_sum *a = &in[0].sum;
+  if ((code != ALU_floor_div && code != ALU_rem) || dtype != SN_I32 || !a->n || !in[1].known ||
+      is_float(in[1]) || in[1].number < 1)
+    return false;
+  int64_t by = (int64_t)in[1].number, quotient = floor_divide(a->number, by);
+  spot q = {.number = quotient}, r = {.number = a->number - quotient * by};
+  span rest = {r.number, r.number};
+  for (int k = 0; k < a->n; k++) {
+    int64_t stride = a->terms[k].stride, size = a->terms[k].size;
+    if (stride % by == 0) {
+      add_term(&q, a->terms[k].of, stride / by, size);
+    } else {
+      add_term(&r, a->terms[k].of, stride, size);
+      span_add(&rest, stride, size);
+    }
+  }
+  *out = sym_index(SN_I32, code == ALU_rem ? r : q);
+  return lies_below(rest, by);
+}
+
 /* Without a look at guards. */
 static sym alu_plain(alu code, sn_dtype dtype, const sym *in, double x, double y) {
   sym folded;
@@ -278,6 +366,8 @@ static sym alu_plain(alu code, sn_dtype dtype, const sym *in, double x, double y
     return cast_plain(dtype, in[0]);
   if (fold(code, dtype, in, &folded))
     return cast_plain(dtype, folded);
+  if (divide_sum(code, dtype, in, &folded))
+    return folded;
   if (code == ALU_bits_below) /* b is not read */
     n = 1;
   uint64_t h = hash_mix(hash_mix(start(TAG_ALU), code), dtype == SN_U8 ? 2 : dtype_is_float(dtype));
@@ -309,10 +399,27 @@ static sym chosen(sym is, uint64_t guard, sym bare, sym other) {
   return is;
 }
 
+/* `is`, an instruction on `own`, with what it is on either side of a guard among them. */
+static sym on_both_sides(sym is, uint64_t guard, alu code, sn_dtype dtype, const sym *own, double x,
+                         double y) {
+  int n = alu_table[code].arguments;
+  sym bare[3] = {{0}}, other[3] = {{0}};
+  bool both = true; /* sides are known */
+  for (int k = 0; k < n; k++) {
+    bool split = own[k].guard == guard;
+    bare[k] = split ? bare_of(own[k]) : own[k];
+    other[k] = split ? other_of(own[k]) : own[k];
+    both = both && (!split || own[k].has_other);
+  }
+  sym where = alu_plain(code, dtype, bare, x, y);
+  return both ? chosen(is, guard, where, alu_plain(code, dtype, other, x, y))
+              : guarded(is, guard, where);
+}
+
 sym sym_alu(alu code, sn_dtype dtype, const sym *in, double x, double y) {
   int n = alu_table[code].arguments;
   bool choice = code == ALU_select && !in[0].known;
-  sym own[3] = {{0}}, bare[3] = {{0}}, other[3] = {{0}};
+  sym own[3] = {{0}};
   memcpy(own, in, (size_t)n * sizeof *own);
   if (choice && in[1].guard == in[0].hash)
     own[1] = bare_of(in[1]);
@@ -325,16 +432,7 @@ sym sym_alu(alu code, sn_dtype dtype, const sym *in, double x, double y) {
     return is;
   if (!guard || (choice && guard == in[0].hash)) /* where it is chosen it is what is chosen */
     return chosen(is, in[0].hash, cast_plain(dtype, own[1]), cast_plain(dtype, own[2]));
-  bool both = true; /* sides are known */
-  for (int k = 0; k < n; k++) {
-    bool split = own[k].guard == guard;
-    bare[k] = split ? bare_of(own[k]) : own[k];
-    other[k] = split ? other_of(own[k]) : own[k];
-    both = both && (!split || own[k].has_other);
-  }
-  sym where = alu_plain(code, dtype, bare, x, y);
-  return both ? chosen(is, guard, where, alu_plain(code, dtype, other, x, y))
-              : guarded(is, guard, where);
+  return on_both_sides(is, guard, code, dtype, own, x, y);
 }
 
 sym sym_word(double stream, const sym *in, spot at) {

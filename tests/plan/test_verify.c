@@ -160,7 +160,30 @@ static const struct {
                                        "%5 = update_slice(%4, %3, %1) axis=1\n"
                                        "%6 = input() name=\"b\" dtype=f32 shape=[2, 3]\n"
                                        "%7 = add(%6, %5)\n"
-                                       "output \"y\" %7\n"}};
+                                       "output \"y\" %7\n"},
+              {"windows of a gather of what is reshaped",
+               "%1 = input() name=\"x\" dtype=f32 shape=[2, 4, 5, 6]\n"
+               "%2 = input() name=\"at\" dtype=i32 shape=[3]\n"
+               "%3 = reshape(%1) shape=[2, 4, 30]\n"
+               "%4 = tanh(%3)\n"
+               "%5 = reshape(%4) shape=[2, 4, 5, 6]\n"
+               "%6 = index_select(%5, %2) axis=2\n"
+               "%7 = pool(%6) kind=max kernel=[3, 2] stride=[2, 1] pad_before=[1, 0] "
+               "pad_after=[0, 1] dilation=[1, 1] ceil_mode=false count_include_pad=false\n"
+               "output \"y\" %7\n"},
+              {"windows of two gathers of what is reshaped",
+               "%1 = input() name=\"x\" dtype=f32 shape=[7, 5, 6]\n"
+               "%2 = input() name=\"row\" dtype=i32 shape=[3]\n"
+               "%3 = input() name=\"column\" dtype=i32 shape=[4]\n"
+               "%4 = reshape(%1) shape=[210]\n"
+               "%5 = tanh(%4)\n"
+               "%6 = reshape(%5) shape=[7, 5, 6]\n"
+               "%7 = index_select(%6, %2) axis=0\n"
+               "%8 = index_select(%7, %3) axis=1\n"
+               "%9 = reshape(%8) shape=[1, 3, 4, 6]\n"
+               "%10 = pool(%9) kind=max kernel=[3, 2] stride=[2, 1] pad_before=[1, 1] "
+               "pad_after=[0, 1] dilation=[1, 1] ceil_mode=false count_include_pad=false\n"
+               "output \"y\" %10\n"}};
 
 TEST(subtle_programs_pass) {
   for (size_t k = 0; k < COUNT_OF(subtle); k++) {
@@ -300,4 +323,86 @@ TEST(planted_faults_are_found) {
   for (int kind = 0; kind < program_fault_kinds(); kind++)
     if (!t.planted[kind])
       FAIL("%s: never planted", program_fault_name(kind));
+}
+
+/* Windows that a program reads through quotients and remainders of registers. */
+static sn_status build_windows(sn_ctx *ctx, sn_graph **out) {
+  return sn_graph_parse(ctx,
+                        "%1 = input() name=\"x\" dtype=f32 shape=[5, 6]\n"
+                        "%2 = input() name=\"at\" dtype=i32 shape=[3]\n"
+                        "%3 = reshape(%1) shape=[30]\n"
+                        "%4 = tanh(%3)\n"
+                        "%5 = reshape(%4) shape=[5, 6]\n"
+                        "%6 = index_select(%5, %2) axis=0\n"
+                        "%7 = reshape(%6) shape=[1, 1, 3, 6]\n"
+                        "%8 = pool(%7) kind=max kernel=[2, 2] stride=[1, 1] pad_before=[0, 0] "
+                        "pad_after=[1, 1] dilation=[1, 1] ceil_mode=false "
+                        "count_include_pad=false\n"
+                        "output \"y\" %8\n",
+                        out);
+}
+
+static void check_found(const planned *x, instr *at, instr wrong, const char *what) {
+  instr was = *at;
+  *at = wrong;
+  if (plan_verify(x->p, x->lowered) == SN_OK)
+    FAIL("%s of register %d: not noticed", what, (int)was.a);
+  *at = was;
+}
+
+/* Its number, and the strides and clamps of its registers. */
+static void check_place(const planned *x, instr *at) {
+  instr wrong = *at;
+  wrong.at.base++;
+  check_found(x, at, wrong, "base");
+  for (int k = 0; k < at->at.n_terms; k++) {
+    term terms[ACCESS_TERMS];
+    memcpy(terms, at->at.terms, (size_t)at->at.n_terms * sizeof *terms);
+    wrong = *at;
+    wrong.at.terms = terms;
+    if (terms[k].axis != TERM_REG)
+      continue;
+    terms[k].mod--;
+    check_found(x, at, wrong, "clamp");
+    terms[k].mod++;
+    terms[k].stride--;
+    check_found(x, at, wrong, "stride");
+  }
+}
+
+/* Whether it is a division; other ones are not what the graph says. */
+static bool check_division(const planned *x, instr *code, instr *at) {
+  if (at->op != REGION_ALU || (at->code != ALU_floor_div && at->code != ALU_rem))
+    return false;
+  instr wrong = *at, *by = &code[at->b], other = *by;
+  wrong.code = at->code == ALU_rem ? ALU_floor_div : ALU_rem;
+  check_found(x, at, wrong, "division");
+  other.x--;
+  check_found(x, by, other, "divisor");
+  other.x *= 2;
+  check_found(x, by, other, "divisor");
+  return true;
+}
+
+TEST(wrong_divisions_are_found) {
+  sn_ctx *ctx;
+  sn_graph *g = NULL;
+  planned x = {0};
+  int n = 0;
+  REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
+  if (CHECK(build_windows(ctx, &g) == SN_OK) && CHECK(plan(ctx, g, false, &x) == SN_OK) &&
+      CHECK(plan_verify(x.p, x.lowered) == SN_OK)) {
+    const region *r = &x.p->steps[program_steps(x.p) - 1].parts[0].u.loop.code;
+    instr *code = (instr *)(uintptr_t)r->code;
+    for (int i = 0; i < r->n; i++) {
+      n += check_division(&x, code, &code[i]);
+      if (code[i].op == REGION_INDEX || code[i].op == REGION_LOAD)
+        check_place(&x, &code[i]);
+    }
+    CHECK_EQ_INT(n, 2);
+    CHECK(plan_verify(x.p, x.lowered) == SN_OK);
+  }
+  forget(&x);
+  sn_graph_destroy(g);
+  sn_ctx_destroy(ctx);
 }
