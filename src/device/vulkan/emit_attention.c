@@ -289,16 +289,15 @@ static sn_status attend(emitter *e, const forward *f) {
   return forward_launch(e, f, false);
 }
 
-/* Workgroups for the keys as a whole, or for parts of them and a launch that joins those. rows: of a kv head, at most. */
-static sn_status attend_all(emitter *e, forward *f, int64_t rows) {
+sn_status forward_all(emitter *e, forward *f, int64_t rows, attend_fn *make) {
   const attending *a = &f->a;
   if (!f->cut)
-    return attend(e, f);
+    return make(e, f);
   int64_t parts = (size_most(&e->env, a->skv) + f->part - 1) / f->part;
   int64_t all = size_most(&e->env, a->b) * size_most(&e->env, a->hk) * rows * parts;
   f->sums = scratch_take(&e->env, all * size_most(&e->env, a->dv) * 4);
   f->facts = scratch_take(&e->env, all * 2 * 4);
-  SN_TRY(attend(e, f));
+  SN_TRY(make(e, f));
   return forward_join(e, f);
 }
 
@@ -307,7 +306,7 @@ static sn_status attend_few(emitter *e, forward *f, int64_t rows, int tile) {
   int64_t longest = size_most(&e->env, f->a.skv);
   f->part = (int)max_i64(tile, (longest + PARTS * tile - 1) / (PARTS * tile) * tile);
   f->cut = longest > 2 * tile;
-  return attend_all(e, f, min_i64(f->most, rows));
+  return forward_all(e, f, min_i64(f->most, rows), attend);
 }
 
 /* Parts where blocks of rows alone would not keep the device busy. */
@@ -317,7 +316,7 @@ static sn_status attend_many(emitter *e, forward *f, int64_t rows) {
   f->few = f->brief = false;
   f->part = attention_part(e, heads * ((rows + ROWS - 1) / ROWS), size_most(&e->env, a->skv));
   f->cut = f->part > 0;
-  return attend_all(e, f, rows);
+  return forward_all(e, f, rows, attend);
 }
 
 /* The same with matrices. Parts are larger, since they are soon done. */
@@ -331,7 +330,7 @@ static sn_status attend_matrices(emitter *e, forward *f, int64_t rows) {
   f->matrix = true;
   f->cut = parts > 1;
   f->part = (int)((keys + max_i64(parts, 1) * TILE - 1) / (max_i64(parts, 1) * TILE) * TILE);
-  return attend_all(e, f, rows);
+  return forward_all(e, f, rows, attend);
 }
 
 /* By the number of rows: very few, few, many. */

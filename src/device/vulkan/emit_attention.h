@@ -147,6 +147,9 @@ val forward_base(emitter *e, val max);
 sn_status forward_launch(emitter *e, const forward *f, bool after) SN_MUST_USE;
 /* The launch that joins parts: emit_attention_join.c. */
 sn_status forward_join(emitter *e, const forward *f) SN_MUST_USE;
+/* Launches for the keys as a whole, or for parts of them and one that joins those. rows: of a kv head, at most. */
+typedef sn_status attend_fn(emitter *e, const forward *f);
+sn_status forward_all(emitter *e, forward *f, int64_t rows, attend_fn *make) SN_MUST_USE;
 
 /* Up to FORWARD_FEW rows of a kv head: emit_attention_few.c. Whether the device has room for it. */
 enum { FORWARD_FEW = 8 };

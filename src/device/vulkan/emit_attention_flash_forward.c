@@ -355,7 +355,7 @@ static void cut(const emitter *e, forward *f, int64_t rows) {
   f->cut = f->part > 0 && keys > f->part;
 }
 
-static sn_status attend(emitter *e, forward *f) {
+static sn_status attend(emitter *e, const forward *f) {
   const attending *a = &f->a;
   const flash_operand o[3] = {flash_operand_of(e, a, a->q, true, false),
                               flash_operand_of(e, a, a->k, false, false),
@@ -381,14 +381,6 @@ static sn_status attend(emitter *e, forward *f) {
 }
 
 sn_status forward_flash(emitter *e, forward *f, int64_t rows) {
-  const attending *a = &f->a;
   cut(e, f, rows);
-  if (!f->cut)
-    return attend(e, f);
-  int64_t parts = (size_most(&e->env, a->skv) + f->part - 1) / f->part;
-  int64_t all = size_most(&e->env, a->b) * size_most(&e->env, a->hk) * rows * parts;
-  f->sums = scratch_take(&e->env, all * size_most(&e->env, a->dv) * 4);
-  f->facts = scratch_take(&e->env, all * 2 * 4);
-  SN_TRY(attend(e, f));
-  return forward_join(e, f);
+  return forward_all(e, f, rows, attend);
 }
