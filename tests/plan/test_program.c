@@ -204,7 +204,7 @@ static void print_small(sn_ctx *c, text *out) {
   const matmul_acc acc = {1, &product};
   const part parts[] = {{.u.loop = {2, 0, 1, {n, 3}, {(int)COUNT_OF(first), first}}},
                         {.u.loop = {2, 1, 2, {n, 3}, {(int)COUNT_OF(row), row}}},
-                        {.u.matmul = {0, 1, 1, {n, 3}, 1, &acc, {1, acc_0}}},
+                        {.u.matmul = {0, 1, 1, {n, 3}, 1, &acc, {1, acc_0}, false}},
                         {.u.core = {.n_in = 1,
                                     .n_out = 2,
                                     .in = {{1, SN_F32, 2, {n, 3}, {3, 1}, 4}},
