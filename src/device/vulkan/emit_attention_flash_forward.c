@@ -302,26 +302,13 @@ static void put_results(flash_forward *w) {
 
 /* --- the kernel --- */
 
-/* The plain block: one plane, scores of 16 keys, facts. */
-static void open_plain(flash_forward *w) {
-  flash *f = &w->f;
-  kernel *k = f->e->k;
-  int words;
-  w->c =
-      crew_of(f->e, f->a, (crew_shape){1, 1, FLASH_SIDE},
-              FLASH_SIDE * (flash_columns(&w->values) + 4), 1, 0, PLAIN_FACTS * FLASH_SIDE, &words);
-  w->c.words = k_shared(k, k->s.u32, words);
-  w->at.facts = w->c.notes;
-  w->at.power = k_var(k, k_i32(k, 0));
-}
-
 static void emit_body(flash_forward *w) {
   flash *f = &w->f;
   kernel *k = f->e->k;
   flash_open(f, f->e, &w->o->a);
   w->words = k_shared(k, k->s.u32, FLASH_TEAM);
   plain_find(f->e, w->o, FLASH_ROWS, &w->at);
-  open_plain(w);
+  w->c = plain_open(f->e, f->a, FLASH_SIDE, flash_columns(&w->values), &w->at);
   w->first = k_add(k, w->at.first, k_shl(k, f->number, 4));
   open_rows(w);
   open_course(w);

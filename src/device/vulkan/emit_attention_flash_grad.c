@@ -39,14 +39,7 @@ static void find_block(flash_grad *w) {
   const attending *a = w->f.a;
   amount heads = amount_of(&a->hk), parts = grad_parts(&w->cut);
   amount blocks = {w->keys ? 1 : 2, FLASH_ROWS, w->keys ? &a->skv : a->rows};
-  val rest = k->group, number;
-  w->from = k_index(k, 0);
-  w->to_column = k_amount(k, &w->cut.over);
-  if (w->cut.each > 0) {
-    rest = k_divide(k, rest, &parts, &w->part);
-    w->from = k_mul(k, w->part, k_index(k, w->cut.each));
-    w->to_column = k_min(k, w->to_column, k_add(k, w->from, k_index(k, w->cut.each)));
-  }
+  val number, rest = grad_range(k, &w->cut, k->group, &w->part, &w->from, &w->to_column);
   rest = k_divide(k, rest, &blocks, &number);
   w->b = k_divide(k, rest, &heads, &w->kv);
   w->block = k_mul(k, number, k_index(k, FLASH_ROWS));
@@ -268,25 +261,13 @@ static void pass_columns(flash_grad *w) {
 
 /* --- results --- */
 
-/* Where row `number` of the list belongs. */
-static void result_at(flash_grad *w, val number, val at[3]) {
-  at[0] = w->b;
-  at[1] = w->kv;
-  at[2] = number;
-  if (!w->keys) {
-    query q = query_at(w->f.e, w->f.a, w->b, w->kv, number);
-    at[1] = q.head;
-    at[2] = q.i;
-  }
-}
-
 static void put_rows(flash_grad *w, int which, val (*x)[MATRIX_ELEMENTS]) {
   const flash *f = &w->f;
   kernel *k = f->e->k;
   for (int r = 0; r < 2; r++) {
     val number = k_add(k, w->first, plus(k, f->g, 8 * r)), at[3], four[4];
     k_if there = k_if_begin(k, k_lt(k, number, w->rows));
-    result_at(w, number, at);
+    grad_result_at(w->f.e, w->f.a, w->keys, w->b, w->kv, number, at);
     for (int j = 0; j < w->spread[which]->n; j++) {
       val column = plus(k, k_shl(k, f->t, 3), (j / 2 * 2 * FLASH_SIDE) + j % 2 * 4);
       flash_neighbours(x + (j & ~1), r, j & 1, four);
@@ -306,7 +287,7 @@ static void put_plainly(flash_grad *w, int which) {
   k_if there = k_if_begin(k, k_and(k, inside, k_lt(k, x.column, k_size(k, to->dim[3]))));
   const val place[4] = {w->b, w->kv, row, x.column};
   val sum = grad_plain_sum(e, w->p->g, w->keys ? DK + which : DQ, place, w->from, w->to_column);
-  result_at(w, row, at);
+  grad_result_at(w->f.e, w->f.a, w->keys, w->b, w->kv, row, at);
   at[3] = x.column;
   grad_put(e, &w->cut, to, w->bytes[which], w->part, at, sum);
   k_if_end(k, &there);

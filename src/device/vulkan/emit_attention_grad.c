@@ -104,13 +104,7 @@ static kernel *open_block(emitter *e, const backward *g, const amount *list, sn_
   amount blocks = {list->n, w->t.rows, list->dims}, parts = grad_parts(&w->c);
   val number, rest = k_divide(k, k->group, &columns, &number), block_number;
   w->start = k_mul(k, number, k_index(k, tiles_width(&w->t)));
-  w->from = k_index(k, 0);
-  w->to = k_amount(k, &w->c.over);
-  if (w->c.each > 0) {
-    rest = k_divide(k, rest, &parts, &w->part);
-    w->from = k_mul(k, w->part, k_index(k, w->c.each));
-    w->to = k_min(k, w->to, k_add(k, w->from, k_index(k, w->c.each)));
-  }
+  rest = grad_range(k, &w->c, rest, &w->part, &w->from, &w->to);
   rest = k_divide(k, rest, &blocks, &block_number);
   w->b = k_divide(k, rest, &heads, &w->kv);
   w->first = k_mul(k, block_number, k_index(k, w->t.rows));

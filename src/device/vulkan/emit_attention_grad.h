@@ -34,6 +34,11 @@ typedef struct grad_cut {
   int each;    /* of a part; 0: it is not cut */
 } grad_cut;
 amount grad_parts(const grad_cut *c);
+/* The part of a workgroup with number `at`, and what it passes over; *out_part is left alone where it is not cut. Returns the rest of the number. */
+val grad_range(kernel *k, const grad_cut *c, val at, val *out_part, val *out_from, val *out_to);
+/* Where number `number` of a list of keys or of a kv head's queries has its result: entry, head, number. */
+void grad_result_at(emitter *e, const attending *a, bool keys, val b, val kv, val number,
+                    val out[3]);
 /* Scratch for the parts of a result: f32 [parts] and as the result. 0 where there are none. */
 int64_t grad_take_parts(emitter *e, const grad_cut *c, const strided *to);
 /* An element of a result, or of its part where it is cut. */

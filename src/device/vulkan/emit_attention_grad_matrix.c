@@ -85,14 +85,8 @@ static void find_block(matrix_grad *w) {
   const attending *a = c->a;
   amount heads = amount_of(&a->hk), parts = grad_parts(&w->cut);
   amount blocks = {w->keys ? 1 : 2, crew_rows(c), w->keys ? &a->skv : a->rows};
-  val rest = k->group, number, one = k_index(k, 1);
-  w->from = k_index(k, 0);
-  w->to = k_amount(k, &w->cut.over);
-  if (w->cut.each > 0) {
-    rest = k_divide(k, rest, &parts, &w->part);
-    w->from = k_mul(k, w->part, k_index(k, w->cut.each));
-    w->to = k_min(k, w->to, k_add(k, w->from, k_index(k, w->cut.each)));
-  }
+  val number, one = k_index(k, 1);
+  val rest = grad_range(k, &w->cut, k->group, &w->part, &w->from, &w->to);
   rest = k_divide(k, rest, &blocks, &number);
   w->b = k_divide(k, rest, &heads, &w->kv);
   w->first = k_mul(k, number, k_index(k, crew_rows(c)));

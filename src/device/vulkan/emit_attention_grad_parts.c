@@ -7,6 +7,30 @@ amount grad_parts(const grad_cut *c) {
   return c->each > 0 ? (amount){c->over.n, c->each, c->over.dims} : (amount){.n = 0, .tile = 1};
 }
 
+val grad_range(kernel *k, const grad_cut *c, val at, val *out_part, val *out_from, val *out_to) {
+  amount parts = grad_parts(c);
+  *out_from = k_index(k, 0);
+  *out_to = k_amount(k, &c->over);
+  if (c->each == 0)
+    return at;
+  val each = k_index(k, c->each), rest = k_divide(k, at, &parts, out_part);
+  *out_from = k_mul(k, *out_part, each);
+  *out_to = k_min(k, *out_to, k_add(k, *out_from, each));
+  return rest;
+}
+
+void grad_result_at(emitter *e, const attending *a, bool keys, val b, val kv, val number,
+                    val out[3]) {
+  out[0] = b;
+  out[1] = kv;
+  out[2] = number;
+  if (keys)
+    return;
+  query q = query_at(e, a, b, kv, number);
+  out[1] = q.head;
+  out[2] = q.i;
+}
+
 int64_t grad_take_parts(emitter *e, const grad_cut *c, const strided *to) {
   int64_t all = sizes_most(&e->env, c->over.n, c->over.dims);
   if (c->each == 0 || !to->value)

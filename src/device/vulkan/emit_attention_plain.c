@@ -150,6 +150,16 @@ static void clear(crew *c, const plain_block *b, int width) {
   k_loop_end(k, &l);
 }
 
+crew plain_open(emitter *e, const attending *a, int rows, int columns, plain_block *b) {
+  int words;
+  crew c = crew_of(e, a, (crew_shape){1, 1, rows}, rows * (columns + 4), 1, 0, PLAIN_FACTS * rows,
+                   &words);
+  c.words = k_shared(e->k, e->k->s.u32, words);
+  b->facts = c.notes;
+  b->power = k_var(e->k, k_i32(e->k, 0));
+  return c;
+}
+
 void plain_forward(crew *c, const forward *f, plain_block *b, int width) {
   kernel *k = c->e->k;
   (void)f;

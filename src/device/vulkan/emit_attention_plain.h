@@ -18,6 +18,8 @@ typedef struct plain_block {
 
 /* The workgroup's block of so many rows, but for `facts` and `power`; the kernel's grid. */
 void plain_find(emitter *e, const forward *f, int rows, plain_block *b);
+/* For workgroups without planes of their own: shared memory for one of `rows` by `columns`, scores of as many keys, and facts. */
+crew plain_open(emitter *e, const attending *a, int rows, int columns, plain_block *b);
 /* The block again, into the first plane of sums (from word 0 on) and its facts. All threads get here. */
 void plain_forward(crew *c, const forward *f, plain_block *b, int width);
 /* Results from the planes. */

@@ -207,24 +207,12 @@ static void put_rows(const solo_forward *w) {
 
 /* --- the kernel --- */
 
-/* The plain block: one plane, scores of 16 keys, facts. */
-static void open_plain(solo_forward *w) {
-  solo *s = &w->s;
-  kernel *k = s->e->k;
-  int words;
-  w->c = crew_of(s->e, s->a, (crew_shape){1, 1, SOLO_ROWS}, SOLO_ROWS * (s->columns + 4), 1, 0,
-                 PLAIN_FACTS * SOLO_ROWS, &words);
-  w->c.words = k_shared(k, k->s.u32, words);
-  w->at.facts = w->c.notes;
-  w->at.power = k_var(k, k_i32(k, 0));
-}
-
 static void emit_body(solo_forward *w) {
   solo *s = &w->s;
   kernel *k = s->e->k;
   plain_find(s->e, w->f, SOLO_ROWS, &w->at);
   open_rows(w);
-  open_plain(w);
+  w->c = plain_open(s->e, s->a, SOLO_ROWS, s->columns, &w->at);
   pass_keys(w);
   put_facts(w);
   k_if again = k_if_begin(k, solo_all_odd(s));

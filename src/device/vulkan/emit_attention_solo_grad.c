@@ -234,16 +234,8 @@ static void pass_columns(solo_grad *w) {
 
 /* Where row `row` of the block belongs. */
 static void result_at(solo_grad *w, val row, val at[3]) {
-  kernel *k = w->s.e->k;
-  val number = k_add(k, w->first, row);
-  at[0] = w->b;
-  at[1] = w->kv;
-  at[2] = number;
-  if (!w->keys) {
-    query q = query_at(w->s.e, w->s.a, w->b, w->kv, number);
-    at[1] = q.head;
-    at[2] = q.i;
-  }
+  val number = k_add(w->s.e->k, w->first, row);
+  grad_result_at(w->s.e, w->s.a, w->keys, w->b, w->kv, number, at);
 }
 
 static void put_rows(solo_grad *w) {

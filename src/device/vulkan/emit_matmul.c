@@ -208,11 +208,10 @@ static void consider_direct(const emitter *e, const matmul_part *p, const extent
   double factor = kept ? p->n_accs > 1 ? 0.75 : 1 : 1.25;
   if (e->env.precision == SN_PRECISION_EXACT || !may_use_matrices(p))
     return;
+  sn_dtype half = three && !p->gradient && is_deep(&e->env) ? SN_F16 : SN_BF16;
   for (int i = 0; i < DIRECT_SHAPES; i++) {
     const direct_shape *s = &matmul_directs[i];
-    matmul_way way = {.direct = s, .products = three ? 3 : 1, .half = SN_BF16};
-    if (three && !p->gradient && is_deep(&e->env))
-      way.half = SN_F16;
+    matmul_way way = {.direct = s, .products = three ? 3 : 1, .half = half};
     tile_cost c = {.rows = 16 * s->fragments[0] * s->subgroups[0],
                    .columns = 16 * s->fragments[1] * s->subgroups[1],
                    .depth = 16 * s->slices,

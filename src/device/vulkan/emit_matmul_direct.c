@@ -54,18 +54,24 @@ static void multiply(direct *d, int acc, const direct_side *a, const direct_side
     k_set(k, d->sums[acc][i], sums[i]);
 }
 
+static void multiply_sums(direct *d, int acc, int fragment, const val by[2]) {
+  kernel *k = d->m.e->k;
+  val variable = d->sums[acc][fragment], sums = k_get(k, variable);
+  for (int i = 0; i < 2; i++)
+    sums = k_matrix_times(k, d->type[MATRIX_SUM], sums, by[i]);
+  k_set(k, variable, sums);
+}
+
 /* Numbers larger than so far have another scale, which sums take, too. */
 static void rescale(direct *d, int side, val exponent) {
   kernel *k = d->m.e->k;
   direct_side *s = &d->sides[side];
-  val change = k_sub(k, k_get(k, s->exponent[0]), exponent), bias = k_i32(k, 127);
-  val factor = scale_power(k, k_max(k, k_add(k, bias, change), k_i32(k, 1)));
+  val by[2];
+  scale_change(k, k_sub(k, exponent, k_get(k, s->exponent[0])), by);
   for (int a = 0; a < d->n; a++)
-    for (int i = 0; i < d->shape->fragments[0] * d->shape->fragments[1]; i++) {
-      val sums = d->sums[d->first + a][i];
+    for (int i = 0; i < d->shape->fragments[0] * d->shape->fragments[1]; i++)
       if (d->of[a][0] == side || d->of[a][1] == side)
-        k_set(k, sums, k_matrix_times(k, d->type[MATRIX_SUM], k_get(k, sums), factor));
-    }
+        multiply_sums(d, d->first + a, i, by);
   k_set(k, s->exponent[0], exponent);
   k_set(k, s->scale, scale_of(k, exponent));
 }
@@ -122,12 +128,11 @@ static void undo_scales(direct *d) {
     for (int f = 0; f < n[0] * n[1]; f++) {
       const direct_side *side[2] = {&d->sides[d->of[a][0]], &d->sides[d->of[a][1]]};
       const int tile[2] = {f / n[1] / 2, f % n[1] / 2};
-      val e[2], undo[2], sums = d->sums[d->first + a][f];
+      val e[2], undo[2];
       for (int i = 0; i < 2; i++)
         e[i] = k_get(k, side[i]->exponent[side[i]->packed ? tile[i] : 0]);
       scale_undo_both(k, e[0], e[1], undo);
-      for (int i = 0; i < 2; i++)
-        k_set(k, sums, k_matrix_times(k, d->type[MATRIX_SUM], k_get(k, sums), undo[i]));
+      multiply_sums(d, d->first + a, f, undo);
     }
 }
 

@@ -23,7 +23,7 @@
 #include "device/vulkan/kernel_matrix.h"
 
 enum {
-  DIRECT_SIDE = 16, /* points of a fragment; elements of k of a step */
+  DIRECT_SIDE = 16, /* points of a fragment; elements of k of a stage */
   DIRECT_FRAGMENTS = 4,
   DIRECT_TILES = DIRECT_FRAGMENTS / 2,  /* of 32 points */
   DIRECT_POINTS = 2 * DIRECT_FRAGMENTS, /* of a thread */
@@ -80,9 +80,9 @@ void direct_halves(kernel *k, sn_dtype half, val scale, const val x[2], val *out
 val direct_exponent(kernel *k, val most);
 void direct_side_open(direct *d, direct_side *s);
 void direct_load(direct *d, direct_side *s, val at_k, val size);
-/* Waits for a set. f16: whether its numbers are too large for the scale so far, and the scale that they need. */
+/* Waits for a stage. f16: whether its numbers are too large for the scale so far, and the scale that they need. */
 val direct_grows(direct *d, const direct_side *s, val *out_exponent);
-/* Waits for a set: its matrices. */
+/* Waits for a stage: its matrices. */
 void direct_convert(direct *d, direct_side *s, val at_k, val size);
 
 /* --- the table of k: emit_matmul_direct_table.c --- */

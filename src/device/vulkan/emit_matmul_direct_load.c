@@ -42,11 +42,11 @@ static void packed_open(direct *d, direct_side *s) {
   kernel *k = d->m.e->k;
   amount tiles = packed_tiles(d->m.part, s->o.side), depths = packed_depths(s->o.product);
   val number = k_amount(k, &tiles),
-      bytes = k_mul(k, k_amount(k, &depths), k_index(k, PACKED_BLOCK));
+      fours = k_mul(k, k_amount(k, &depths), k_index(k, PACKED_BLOCK));
   val at = high_part(k, s->first, PACKED_POINTS), lane = k_add(k, times(k, d->g, 4), d->t);
   for (int i = 0; i < tiles_of(s); i++) {
     val tile = k_min(k, plus(k, at, i), plus(k, number, -1));
-    val first = k_add(k, k_mul(k, tile, bytes), lane);
+    val first = k_add(k, k_mul(k, tile, fours), lane);
     val offset = k_mul(k, to_u64(k, first), spirv_u64(&k->s, 16));
     s->blocks[i] = k_add(k, k_kept(k, s->packed->at), offset);
     if (d->half == SN_F16)
@@ -156,8 +156,7 @@ static void load_stage(direct *d, direct_side *s, val at_k, val size) {
   val from = first_k(d, at_k);
   for (int j = 0; j < 4; j += by_k) {
     val at = plus(k, from, j);
-    operand_k there =
-        d->table_first ? direct_table_at(d, s, at, size) : operand_at_k(&d->m, o, at, size);
+    operand_k there = d->table ? direct_table_at(d, s, at, size) : operand_at_k(&d->m, o, at, size);
     for (int i = 0; i < s->points; i += by_points) {
       val ok = load_one(d, s, i, j, &there);
       if (o->n_checks > 0)
@@ -186,7 +185,7 @@ void direct_load(direct *d, direct_side *s, val at_k, val size) {
     compute_stage(d, s, at_k, size);
 }
 
-/* --- halves --- */
+/* --- matrices --- */
 
 /* Elements that do not exist count as 0. Behind the last k one zero of a product is enough: see needs_zeros of the panels. */
 static bool ends_inside(const direct_side *s) {
@@ -211,7 +210,6 @@ static val before_end(direct *d, int w, val at_k, val size) {
 
 /* Elements that do not exist may be any number: their scale serves the others, too. */
 val direct_grows(direct *d, const direct_side *s, val *out_exponent) {
-  enum { ROOM = 2 };
   kernel *k = d->m.e->k;
   val most = 0;
   for (int i = 0; i < s->points * 4; i++) {
@@ -219,7 +217,7 @@ val direct_grows(direct *d, const direct_side *s, val *out_exponent) {
     most = most ? k_max(k, most, size) : size;
   }
   *out_exponent = direct_exponent(k, k_subgroup_max(k, k_bits(k, most, k->s.u32)));
-  return k_lt(k, k_add(k, k_get(k, s->exponent[0]), k_i32(k, ROOM)), *out_exponent);
+  return scale_exceeds(k, k_get(k, s->exponent[0]), *out_exponent);
 }
 
 void direct_convert(direct *d, direct_side *s, val at_k, val size) {

@@ -141,7 +141,7 @@ static void choose_scales(matrices *t) {
   val grows = k_bool(k, false), wild = k_get(k, t->wild);
   for (int i = 0; i < t->n_panels; i++) {
     most[i] = scale_largest(&t->m, &t->panels[i]);
-    grows = k_or(k, grows, scale_exceeds(k, &t->panels[i], most[i]));
+    grows = k_or(k, grows, scale_exceeds(k, k_get(k, t->panels[i].exponent), most[i]));
     wild = k_or(k, wild, k_eq(k, most[i], k_i32(k, 255)));
   }
   k_set(k, t->wild, wild);

@@ -83,11 +83,8 @@ val scale_largest(matmul *m, const half_panel *p);
 val scale_factor(kernel *k, const half_panel *p);
 /* Two factors that undo the scales of both panels in a product. */
 void scale_undo(kernel *k, const half_panel *a, const half_panel *b, val out[2]);
-/* An exponent too large for the scale that the panel has; the scale for it, and its change as a number >= 0 (i32). */
-val scale_exceeds(kernel *k, const half_panel *p, val exponent);
+/* The scale for an exponent, and its change as a number >= 0 (i32). */
 val scale_set(kernel *k, const half_panel *p, val exponent);
-/* 1 / 2^change, as two factors. */
-void scale_change(kernel *k, val change, val out[2]);
 
 /* --- a kernel --- */
 typedef struct matrices {

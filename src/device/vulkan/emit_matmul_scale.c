@@ -62,8 +62,8 @@ void scale_undo(kernel *k, const half_panel *a, const half_panel *b, val out[2])
   scale_undo_both(k, first, k_get(k, b->exponent), out);
 }
 
-val scale_exceeds(kernel *k, const half_panel *p, val exponent) {
-  return k_lt(k, k_add(k, k_get(k, p->exponent), k_i32(k, ROOM)), exponent);
+val scale_exceeds(kernel *k, val now, val exponent) {
+  return k_lt(k, k_add(k, now, k_i32(k, ROOM)), exponent);
 }
 
 val scale_set(kernel *k, const half_panel *p, val exponent) {

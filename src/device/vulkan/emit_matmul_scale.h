@@ -10,6 +10,10 @@
 
 enum { SCALE_TARGET = 12, SCALE_LEAST = 16, SCALE_INFINITE = 255 };
 
+/* Whether numbers of such an exponent are too large for the scale of another: there is some room above it. */
+val scale_exceeds(kernel *k, val now, val exponent);
+/* 1 / 2^change, as two factors: for sums whose operands' exponents have grown by so much (i32, >= 0). */
+void scale_change(kernel *k, val change, val out[2]);
 /* The biased exponent (i32) of a magnitude's bits (u32). */
 val scale_exponent(kernel *k, val bits);
 /* 2^(biased - BIAS) */
