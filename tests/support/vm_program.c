@@ -1,6 +1,7 @@
 /* See vm_program.h. */
 #include "support/vm_program.h"
 
+#include "device/vulkan/emit_pairs.h"
 #include "ir/dtype.h"
 #include "support/vm_launch.h"
 #include "support/vm_validate.h"
@@ -14,7 +15,8 @@ typedef struct machine {
   const program *p;
   vm *v;
   vm_launcher launcher;
-  arena memory; /* of the emitters */
+  arena memory;      /* of the emitters */
+  const bool *pairs; /* values that are stored so */
   struct shader_table shaders;
   vm_memory *home[HOMES]; /* arenas: one; leaves and constants: by index */
   int n_home[HOMES];
@@ -160,6 +162,7 @@ static sn_status run_step(machine *m, int number, bool first) {
                   .wide = m->x->wide,
                   .precision = m->x->precision,
                   .kept = &kept,
+                  .pairs = m->pairs,
                   .shaders = &m->shaders};
   SN_TRY(emit_step(&env, s, &launches));
   vm_memory_create(&m->scratch, (size_t)launches.scratch_bytes);
@@ -193,8 +196,23 @@ static sn_status find_failure(machine *m) {
   return SN_OK;
 }
 
+static sn_status choose_pairs(machine *m) {
+  struct kept_table kept = {0};
+  emit_env env = {.ctx = m->x->ctx,
+                  .memory = &m->memory,
+                  .program = m->p,
+                  .target = &m->x->target,
+                  .wide = m->x->wide,
+                  .precision = m->x->precision,
+                  .kept = &kept};
+  SN_TRY(pairs_choose(&env));
+  m->pairs = env.pairs;
+  return SN_OK;
+}
+
 static sn_status run_all(machine *m) {
   const program *p = m->p;
+  SN_TRY(choose_pairs(m));
   SN_TRY(run_steps(m, 0, p->n_prepare));
   SN_TRY(run_steps(m, p->n_prepare, p->n_main));
   SN_TRY(find_failure(m));

@@ -5,7 +5,7 @@
 #include "device/vulkan/device.h"
 
 #include "device/devices.h"
-#include "device/vulkan/emit.h"
+#include "device/vulkan/emit_pairs.h"
 #include "device/vulkan/plan.h"
 
 #include <stdlib.h>
@@ -105,6 +105,7 @@ static sn_status lower_into(device_plan *dp, const hand_made *hand, bool keep) {
                   .kept = keep ? &kept : NULL,
                   .shaders = &shaders};
   env.wide = needs_wide(&env);
+  SN_TRY(pairs_choose(&env));
   SN_TRY(emit_steps(dp, &env));
   if (env.kept)
     SN_TRY(find_keeps(dp, &env));

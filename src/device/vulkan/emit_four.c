@@ -1,11 +1,13 @@
 /* See emit_four.h. */
 #include "device/vulkan/emit_four.h"
 
-/* Calls of one instruction at the points. */
-static void at_point(emitter *e, const four_points *p, int u) {
+#include "device/vulkan/emit_pairs.h"
+
+/* Calls of one instruction at the points. Registers of a four begin at `first`. */
+static void at_point(emitter *e, const four_points *p, int first, int u) {
   memcpy(e->axis, p->axes[u], sizeof e->axis);
   memcpy(e->acc, p->acc[u], sizeof e->acc);
-  e->reg = e->regs[u];
+  e->reg = e->regs[first + u];
 }
 
 static sn_dtype dtype_of(const emitter *e, const instr *i) {
@@ -104,10 +106,10 @@ four_kind emit_four_kind(const emitter *e, const region *r, int i, const four_ax
   return kind == FOUR_NEXT && dtype_of(e, in) != SN_F32 ? FOUR_APART : kind;
 }
 
-static void load_four(emitter *e, const instr *in, int i) {
+static void load_four(emitter *e, const instr *in, int i, int first) {
   val v = emit_load_four(e, in);
   for (int u = 0; u < 4; u++)
-    e->regs[u][i] = k_part(e->k, v, u);
+    e->regs[first + u][i] = k_part(e->k, v, u);
 }
 
 void emit_store_four(emitter *e, const instr *in, int i, int first) {
@@ -119,40 +121,54 @@ void emit_store_four(emitter *e, const instr *in, int i, int first) {
     x[u] = emit_rounded(e, emit_cast(e, e->regs[first + u][in->a], from, SN_F32), SN_F32);
   }
   val at = emit_linear(e, in->at.base, in->at.n_terms, in->at.terms);
-  k_store(k, k_address(k, in->at.value), k_shr(k, at, 2), k_vector(k, 4, x));
+  if (is_paired(&e->env, in->at.value))
+    pairs_words(k, x, x);
+  k_store(k, k_address_for(k, in->at.value, USE_STORE), k_shr(k, at, 2), k_vector(k, 4, x));
 }
 
-/* Whether an instruction is the same at point u as at the first: it reads registers alone, and the same ones. */
-static bool as_first(const emitter *e, const instr *in, int u) {
+/* Whether an instruction is the same at a point as at the first of its four: it reads registers alone, and the same ones. */
+static bool as_first(const emitter *e, const instr *in, int first, int u) {
   const reg args[3] = {in->a, in->b, in->c};
   if (in->op == REGION_NUMBER || in->op == REGION_SIZE)
     return true;
   if (in->op != REGION_ALU)
     return false;
   for (int a = 0; a < instr_arguments(in); a++)
-    if (e->regs[u][args[a]] != e->regs[0][args[a]])
+    if (e->regs[first + u][args[a]] != e->regs[first][args[a]])
       return false;
   return true;
 }
 
-static void emit_each(emitter *e, const four_points *p, const instr *in, int i, bool same) {
+static void emit_each(emitter *e, const four_points *p, int i, int first, bool same) {
+  const instr *in = &e->code[i];
   for (int u = 0; u < 4; u++) {
-    at_point(e, p, u);
-    bool again = u > 0 && (same || as_first(e, in, u));
-    e->reg[i] = again ? e->regs[0][i] : emit_instr(e, in);
+    at_point(e, p, first, u);
+    bool again = u > 0 && (same || as_first(e, in, first, u));
+    e->reg[i] = again ? e->regs[first][i] : emit_instr(e, in);
   }
 }
 
-void emit_region_four(emitter *e, const region *r, const four_points *p) {
+/* Instruction i at a four's points. */
+static void emit_at_four(emitter *e, const region *r, int i, const four_points *p, int first) {
+  const instr *in = &r->code[i];
+  four_kind kind = emit_four_kind(e, r, i, &p->along);
+  at_point(e, p, first, 0);
+  if (kind != FOUR_NEXT)
+    emit_each(e, p, i, first, kind == FOUR_SAME && in->op == REGION_LOAD);
+  else if (in->op == REGION_LOAD)
+    load_four(e, in, i, first);
+  else
+    emit_store_four(e, in, i, first);
+}
+
+void emit_region_fours(emitter *e, const region *r, int n, const four_points *p) {
   e->code = r->code;
-  for (int i = 0; i < r->n; i++) {
-    const instr *in = &r->code[i];
-    four_kind kind = emit_four_kind(e, r, i, &p->along);
-    at_point(e, p, 0);
-    if (kind == FOUR_NEXT)
-      in->op == REGION_LOAD ? load_four(e, in, i) : emit_store_four(e, in, i, 0);
-    else
-      emit_each(e, p, in, i, kind == FOUR_SAME && in->op == REGION_LOAD);
-  }
+  for (int i = 0; i < r->n; i++)
+    for (int j = 0; j < n; j++)
+      emit_at_four(e, r, i, &p[j], 4 * j);
   e->reg = e->regs[0];
+}
+
+void emit_region_four(emitter *e, const region *r, const four_points *p) {
+  emit_region_fours(e, r, 1, p);
 }

@@ -33,5 +33,8 @@ typedef struct four_points {
   val axes[4][REGION_AXES], acc[4][EMIT_ACCS];
 } four_points;
 void emit_region_four(emitter *e, const region *r, const four_points *p);
+/* The same of n fours (at most EMIT_FOURS) in step: loads of all are on their way before the first is used. */
+enum { EMIT_FOURS = 4 };
+void emit_region_fours(emitter *e, const region *r, int n, const four_points *p);
 
 #endif

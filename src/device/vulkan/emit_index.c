@@ -1,5 +1,6 @@
 /* Coordinates and elements of values. See emit.h. */
 #include "device/vulkan/emit_four.h"
+#include "device/vulkan/emit_pairs.h"
 
 /* An i32 register as an index, clamped to 0 … size-1. */
 static val clamped(emitter *e, const term *t) {
@@ -263,6 +264,8 @@ static bool is_within(const emitter *e, const access *at) {
 static val load_lanes(emitter *e, uint32_t value, val at, bool four) {
   kernel *k = e->k;
   val address = k_address(k, value);
+  if (is_paired(&e->env, value))
+    return four ? pairs_load_four(k, address, at) : pairs_load(k, address, at);
   if (!four)
     return emit_load_lane(e, dtype_of(e, value), address, at);
   return k_load(k, spirv_vector(&k->s, k->s.f32, 4), address, k_shr(k, at, 2));

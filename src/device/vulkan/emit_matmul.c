@@ -25,6 +25,8 @@ static extents extents_of(const emit_env *env, const matmul_part *p) {
   return x;
 }
 
+enum { LAUNCH = 6500 };
+
 static double ceil_div(double a, double b) { return (double)(int64_t)((a + b - 1) / b); }
 
 /* --- tiles --- */
@@ -36,6 +38,7 @@ typedef struct tile_cost {
   double alone, shared, once;
   double
       checks; /* what 4096 elements add where each has its place and checks; half of it where others fill the pauses */
+  double launch; /* what a second launch costs */
 } tile_cost;
 
 static double tiles_of(const extents *x, const tile_cost *c) {
@@ -73,7 +76,7 @@ static bool has_checks(const emitter *e, const matmul_part *p) {
  * Pieces of k cost a launch and their way through memory. */
 static double tiles_cost(const emitter *e, const matmul_part *p, const extents *x,
                          const tile_cost *c, int splits) {
-  enum { LAUNCH = 6500, BYTES_A_CYCLE = 1200 };
+  enum { BYTES_A_CYCLE = 1200 };
   double units = e->env.target->units, elements = (double)(c->rows + c->columns) * c->depth;
   double checks = has_checks(e, p) ? c->checks * elements / 4096 : 0;
   double panels = ceil_div(ceil_div((double)x->k, splits), c->depth) * p->n_accs + c->once;
@@ -85,7 +88,7 @@ static double tiles_cost(const emitter *e, const matmul_part *p, const extents *
   double longest = panels * (turns > 1 ? fmax(one, several) : one);
   double all = groups * panels * (c->shared + checks / 2) + others_cost(e, c);
   double result = (double)x->batch * (double)x->side[0] * (double)x->side[1] * p->n_accs;
-  double pieces = splits > 1 ? LAUNCH + 8 * result * splits / BYTES_A_CYCLE : 0;
+  double pieces = splits > 1 ? c->launch + 8 * result * splits / BYTES_A_CYCLE : 0;
   return fmax(longest, all / units) + pieces;
 }
 
@@ -170,7 +173,8 @@ static void consider_matrices(const emitter *e, const matmul_part *p, const exte
   for (int i = 0; i < MATRIX_SHAPES; i++) {
     const matrix_shape *s = &matmul_matrices[i];
     matmul_way way = {.matrix = s, .products = three ? 3 : 1, .half = f16 ? SN_F16 : SN_BF16};
-    tile_cost c = {s->rows, s->columns, s->depth, alone[three][i], shared[three][i], once[i], 900};
+    tile_cost c = {s->rows,          s->columns, s->depth, alone[three][i],
+                   shared[three][i], once[i],    900,      LAUNCH};
     if (matrix_fits(s, t, p, way.products))
       consider(e, p, x, way, &c, best);
   }
@@ -201,8 +205,7 @@ static bool is_deep(const emit_env *env) {
 
 static void consider_direct(const emitter *e, const matmul_part *p, const extents *x,
                             choice *best) {
-  static const double alone[] = {700, 520, 615}, shared[] = {530, 310, 510},
-                      once[] = {3.9, 4.8, 5.7};
+  static const double alone[] = {457, 464, 460}, shared[] = {520, 315, 397}, once[] = {3.1, 2, 4.5};
   bool three = e->env.precision == SN_PRECISION_FAST, kept = direct_keeps(e, p);
   /* Of two accumulators, what they share is made once; what is not packed already has to be converted. */
   double factor = kept ? p->n_accs > 1 ? 0.75 : 1 : 1.25;
@@ -218,7 +221,8 @@ static void consider_direct(const emitter *e, const matmul_part *p, const extent
                    .alone = alone[i] * factor,
                    .shared = shared[i] * factor,
                    .once = once[i],
-                   .checks = 500};
+                   .checks = 45,
+                   .launch = 3600};
     if (direct_fits(e, s, p))
       consider(e, p, x, way, &c, best);
   }
@@ -234,7 +238,7 @@ static choice choose_tiles(const emitter *e, const matmul_part *p, const extents
     return best;
   for (int i = TILES_64; i < TILES_PLAIN; i++) {
     const tile_shape *s = &matmul_tiles[i];
-    tile_cost c = {s->rows, s->columns, s->depth, alone[i], shared[i], once[i], 900};
+    tile_cost c = {s->rows, s->columns, s->depth, alone[i], shared[i], once[i], 900, LAUNCH};
     consider(e, p, x, (matmul_way){.tiles = s}, &c, &best);
   }
   consider_matrices(e, p, x, &best);

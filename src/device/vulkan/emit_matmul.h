@@ -100,7 +100,8 @@ typedef struct operand {
   int width;    /* elements that one load reads along that axis: 1 or 4 */
   sn_dtype dtype;
   const access *at;
-  int n_checks; /* that can fail */
+  bool takes_pairs; /* of halves, where the value is stored so */
+  int n_checks;     /* that can fail */
   const check *checks[ACCESS_CHECKS];
 } operand;
 void vk_operand_read(const emitter *e, const matmul_part *p, const matmul_product *product,
@@ -141,6 +142,8 @@ void matmul_result(matmul *m, val row, val column, const val *sums);
  * of it, and this is for four, the first of which has a multiple of 4 as its number; sums by accumulator. */
 int matmul_points(const matmul_part *p);
 void matmul_result_four(matmul *m, val row, val column, val sums[][4]);
+/* The same for several fours, at most EMIT_FOURS, whose epilogues run in step. */
+void matmul_result_fours(matmul *m, int n, val at[][2], val sums[][EMIT_ACCS][4]);
 /* The same for four columns, whichever side is last; there is a multiple of 4 of them. */
 void matmul_result_columns(matmul *m, val row, val column, val sums[][4]);
 /* The launch that adds the pieces and runs the epilogue. */

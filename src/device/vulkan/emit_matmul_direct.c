@@ -88,20 +88,27 @@ static void follow_scales(direct *d) {
   }
 }
 
-static void load_stage(direct *d, val at_k, val size) {
+/* Whether a stage's registers are words of matrices as they come from memory. */
+static bool has_words(const direct_side *s) { return s->packed || s->paired; }
+
+/* Loads a stage of the operands that have words, or of the others. */
+static void load_stage(direct *d, bool words, val at_k, val size) {
   for (int i = 0; i < d->n_sides; i++)
-    direct_load(d, &d->sides[i], at_k, size);
+    if (has_words(&d->sides[i]) == words)
+      direct_load(d, &d->sides[i], at_k, size);
 }
 
-/* Uses a stage, and loads the next as soon as its numbers are matrices: at the end the same again, for nobody. */
+/* Uses a stage, and loads the next one. What is loaded goes to where its predecessor has been used already: if both had to be there at once,
+ * registers would be copied, and a copy waits for the load. */
 static void use_stage(direct *d, val at_k, val next, val size) {
   if (d->half == SN_F16)
     follow_scales(d);
   for (int i = 0; i < d->n_sides; i++)
     direct_convert(d, &d->sides[i], at_k, size);
-  load_stage(d, next, size);
+  load_stage(d, false, next, size);
   for (int a = 0; a < d->n; a++)
     multiply(d, d->first + a, &d->sides[d->of[a][0]], &d->sides[d->of[a][1]]);
+  load_stage(d, true, next, size);
 }
 
 /* --- the loop over k --- */
@@ -136,29 +143,71 @@ static void undo_scales(direct *d) {
     }
 }
 
+/* The stages of this subgroup, all neighbours. */
+typedef struct stages {
+  val first, last, number; /* k of the first and the last one; how many */
+  val begin;               /* k of the one to begin with; behind the last comes the first */
+} stages;
+
+/* Workgroups with the same weights begin at different places of k: each brings some of the weights from memory, and meets what the others have
+ * brought, where all of them would wait for the same ones. */
+static val begin_of(direct *d, const stages *of) {
+  kernel *k = d->m.e->k;
+  bool packed = false;
+  for (int i = 0; i < d->n_sides; i++)
+    packed = packed || (d->sides[i].packed && d->sides[i].o.side == 1);
+  if (!packed)
+    return of->first;
+  int each = direct_points(d->shape, 0);
+  amount tiles = {d->m.part->n_m, each, d->m.part->extent + d->m.part->n_batch};
+  val tile = high_part(k, d->m.begin[0], each);
+  val stage = k_div(k, k_mul(k, tile, of->number), k_amount(k, &tiles));
+  return k_add(k, of->first, times(k, stage, DIRECT_SIDE));
+}
+
+static stages stages_of(direct *d, val from, val to) {
+  kernel *k = d->m.e->k;
+  int n = d->shape->slices;
+  val all = high_part(k, plus(k, k_sub(k, to, from), DIRECT_SIDE - 1), DIRECT_SIDE);
+  val each = high_part(k, plus(k, all, n - 1), n), before = k_mul(k, d->slice, each);
+  stages of;
+  of.number = k_max(k, k_index(k, 0), k_min(k, each, k_sub(k, all, before)));
+  of.first = k_add(k, from, times(k, before, DIRECT_SIDE));
+  of.last = k_add(k, of.first, times(k, plus(k, of.number, -1), DIRECT_SIDE));
+  of.begin = begin_of(d, &of);
+  return of;
+}
+
+/* Behind the last one another is loaded, for nobody. */
+static void sum_stages(direct *d, const stages *of, val size) {
+  kernel *k = d->m.e->k;
+  val none = k_index(k, 0), stage = k_var(k, of->begin);
+  k_if some = k_if_begin(k, k_lt(k, none, of->number));
+  for (int words = 0; words < 2; words++)
+    load_stage(d, words, of->begin, size);
+  k_if_end(k, &some);
+  k_loop l = k_loop_rolled(k, none, of->number, k_index(k, 1));
+  val at = k_get(k, stage), next = plus(k, at, DIRECT_SIDE);
+  next = k_select(k, k_le(k, next, of->last), next, of->first);
+  use_stage(d, at, next, size);
+  k_set(k, stage, next);
+  k_loop_end(k, &l);
+}
+
 static void sum_product(direct *d, int number) {
   kernel *k = d->m.e->k;
-  const direct_shape *s = d->shape;
   const matmul_acc *accs = d->m.part->accs + d->first;
   const matmul_product *product = &accs[0].products[number];
-  int depth = DIRECT_SIDE, pace = depth * s->slices;
   val from, to, size = k_sizes(k, product->n_k, product->k);
   d->n_sides = 0;
   for (int a = 0; a < d->n; a++)
     for (int side = 0; side < 2; side++)
       d->of[a][side] = add_side(d, &accs[a].products[number], side);
-  matmul_range(&d->m, product, depth, &from, &to);
+  matmul_range(&d->m, product, DIRECT_SIDE, &from, &to);
   if (d->table)
     direct_fill_table(d, from, to, size);
-  from = k_add(k, from, k_mul(k, d->slice, k_index(k, depth)));
-  k_if some = k_if_begin(k, k_lt(k, from, to));
-  load_stage(d, from, size);
-  k_if_end(k, &some);
-  val by = k_index(k, pace);
-  k_loop l = k_loop_rolled(k, from, to, by);
-  val next = k_add(k, l.i, by);
-  use_stage(d, l.i, k_select(k, k_lt(k, next, to), next, l.i), size);
-  k_loop_end(k, &l);
+  stages of = stages_of(d, from, to);
+  sum_stages(d, &of, size);
   if (d->half == SN_F16)
     undo_scales(d);
 }

@@ -39,6 +39,7 @@ typedef struct direct_side {
   val first;                           /* the first of them */
   const struct packed_operand *packed; /* NULL: as it is */
   val blocks[DIRECT_TILES];            /* where its tiles' blocks begin: addresses */
+  bool paired;                         /* the value is stored as halves: kept are words, too */
   val kept[DIRECT_POINTS][4];          /* variables, by point, k (or word) */
   val there[DIRECT_POINTS][2];         /* variables, u32: bits of halves where checks pass */
   val half[DIRECT_FRAGMENTS][2];       /* matrices of a stage: halves, rests */

@@ -1,5 +1,6 @@
 /* Operands from memory to matrices. See emit_matmul_direct.h. */
 #include "device/vulkan/emit_matmul_packed.h"
+#include "device/vulkan/emit_pairs.h"
 
 /* Points are in blocks of 32, of which a thread has four neighbours. */
 enum { BLOCK = 32, EACH = 4 };
@@ -37,6 +38,11 @@ static val to_u64(kernel *k, val index) {
   return spirv_op(&k->s, SPV_UConvert, k->s.u64, SPV_ARGS(k_bits(k, index, k->s.u32)));
 }
 
+static void open_kept(kernel *k, direct_side *s, val none) {
+  for (int i = 0; i < s->points * 4; i++)
+    s->kept[i / 4][i % 4] = k_var(k, none);
+}
+
 /* Tiles that do not exist are the last one. */
 static void packed_open(direct *d, direct_side *s) {
   kernel *k = d->m.e->k;
@@ -52,8 +58,7 @@ static void packed_open(direct *d, direct_side *s) {
     if (d->half == SN_F16)
       s->exponent[i] = k_var(k, k_load(k, k->s.i32, k_kept(k, s->packed->exponents), tile));
   }
-  for (int i = 0; i < s->points * 4; i++)
-    s->kept[i / 4][i % 4] = k_var(k, k_u32(k, 0));
+  open_kept(k, s, k_u32(k, 0));
 }
 
 static void packed_load(direct *d, direct_side *s, val at_k) {
@@ -83,6 +88,11 @@ static void packed_use(direct *d, direct_side *s) {
 
 /* --- operands as they are --- */
 
+static bool may_take_pairs(const direct *d, const operand *o) {
+  return d->half == SN_BF16 && d->products == 3 && o->plain && o->along_k && o->width == EACH &&
+         o->dtype == SN_F32 && o->code->n == 1;
+}
+
 void direct_side_open(direct *d, direct_side *s) {
   kernel *k = d->m.e->k;
   const operand *o = &s->o;
@@ -95,6 +105,8 @@ void direct_side_open(direct *d, direct_side *s) {
     packed_open(d, s);
     return;
   }
+  s->o.takes_pairs = may_take_pairs(d, o);
+  s->paired = s->o.takes_pairs && is_paired(&d->m.e->env, o->at->value);
   if (d->half == SN_F16) {
     s->exponent[0] = k_var(k, k_i32(k, SCALE_LEAST));
     s->scale = k_var(k, scale_of(k, k_i32(k, SCALE_LEAST)));
@@ -102,11 +114,9 @@ void direct_side_open(direct *d, direct_side *s) {
   s->at.n = o->plain ? s->points / by : 0;
   for (int i = 0; i < s->points && o->plain; i += by)
     operand_row(&d->m, o, &s->at, i / by, point_at(d, s, i));
-  val zero = k_f32(k, 0);
-  for (int i = 0; i < 2 * s->points && o->n_checks > 0; i++)
+  for (int i = 0; i < s->points * 2 && o->n_checks > 0; i++)
     s->there[i / 2][i % 2] = k_var(k, k_u32(k, 0));
-  for (int i = 0; i < s->points * 4; i++)
-    s->kept[i / 4][i % 4] = k_var(k, zero);
+  open_kept(k, s, k_f32(k, 0));
 }
 
 /* The first k of this thread's four. */
@@ -115,17 +125,13 @@ static val first_k(direct *d, val at_k) {
   return k_add(k, at_k, times(k, d->t, 4));
 }
 
-static void keep(direct *d, direct_side *s, int point, int j, val x) {
-  k_set(d->m.e->k, s->kept[point][j], x);
-}
-
 /* One load: element j of a point, or four of k, or four points. */
 static val load_one(direct *d, direct_side *s, int point, int j, const operand_k *there) {
   const operand *o = &s->o;
   val x[4];
   val ok = operand_load_any(&d->m, o, &s->at, loads_points(o) ? point / EACH : point, there, x);
   for (int i = 0; i < o->width; i++)
-    keep(d, s, o->along_k ? point : point + i, o->along_k ? j + i : j, x[i]);
+    k_set(d->m.e->k, s->kept[o->along_k ? point : point + i][o->along_k ? j + i : j], x[i]);
   return ok;
 }
 
@@ -171,15 +177,14 @@ static void compute_stage(direct *d, direct_side *s, val at_k, val size) {
   val from = first_k(d, at_k);
   for (int j = 0; j < 4; j++)
     for (int i = 0; i < s->points; i++)
-      keep(d, s, i, j, operand_element(&d->m, &s->o, point_at(d, s, i), plus(k, from, j), size));
+      k_set(k, s->kept[i][j],
+            operand_element(&d->m, &s->o, point_at(d, s, i), plus(k, from, j), size));
 }
 
 void direct_load(direct *d, direct_side *s, val at_k, val size) {
-  if (s->packed) {
+  if (s->packed)
     packed_load(d, s, at_k);
-    return;
-  }
-  if (s->o.plain)
+  else if (s->o.plain)
     load_stage(d, s, at_k, size);
   else
     compute_stage(d, s, at_k, size);
@@ -237,7 +242,10 @@ void direct_convert(direct *d, direct_side *s, val at_k, val size) {
       int point = 2 * f + i / 2, w = i % 2;
       const val *x = &s->kept[point][2 * w];
       const val two[2] = {k_get(k, x[0]), k_get(k, x[1])};
-      direct_halves(k, d->half, scale, two, &words[0][i], halves > 1 ? &words[1][i] : NULL);
+      for (int h = 0; h < halves && s->paired; h++)
+        words[h][i] = k_bits(k, k_get(k, s->kept[point][2 * h + w]), k->s.u32);
+      if (!s->paired)
+        direct_halves(k, d->half, scale, two, &words[0][i], halves > 1 ? &words[1][i] : NULL);
       val bits = checks ? noted(d, s, point, w) : end[w];
       for (int h = 0; h < halves && bits; h++)
         words[h][i] = k_and(k, words[h][i], bits);

@@ -2,6 +2,7 @@
  *
  * Sums are in fours of neighbours in the result: four columns of a row, or four rows of a column. A pass has some of a thread's fours:
  * every subgroup leaves them, [subgroup][accumulator][four][neighbour][thread], then each slice adds up its share of them. */
+#include "device/vulkan/emit_four.h"
 #include "device/vulkan/emit_matmul_direct.h"
 
 /* Fours of a thread's sums, and of a pass: as many as there is room for. */
@@ -145,34 +146,68 @@ static void use_four(direct *d, const val at[2], val sums[][4]) {
   }
 }
 
-/* Whether some of a four's sums are no numbers. */
-static val any_wild(direct *d, val sums[][4]) {
+/* Whether some of the fours' sums are no numbers. */
+static val any_wild(direct *d, int n, val sums[][EMIT_ACCS][4]) {
   kernel *k = d->m.e->k;
   val most = k_u32(k, 0), mask = k_u32(k, 0x7fffffff);
-  for (int i = 0; i < 4 * d->m.part->n_accs; i++)
-    most = k_max(k, most, k_and(k, k_bits(k, sums[i / 4][i % 4], k->s.u32), mask));
+  for (int q = 0; q < n; q++)
+    for (int i = 0; i < 4 * d->m.part->n_accs; i++)
+      most = k_max(k, most, k_and(k, k_bits(k, sums[q][i / 4][i % 4], k->s.u32), mask));
   return k_le(k, k_u32(k, 0x7f800000), most);
 }
 
-/* This slice's share of the fours. */
+static val has_four(direct *d, const val at[2]) {
+  kernel *k = d->m.e->k;
+  val end[2] = {at[0], at[1]};
+  end[d->m.columns_last] = plus(k, end[d->m.columns_last], 3);
+  return k_and(k, k_lt(k, end[0], d->m.size[0]), k_lt(k, end[1], d->m.size[1]));
+}
+
+/* Fours one after the other; sums that are no numbers are made again. */
+static void use_each(direct *d, const pass *p, val from, val end, val first) {
+  kernel *k = d->m.e->k;
+  val sums[1][EMIT_ACCS][4], at[2];
+  k_loop l = k_loop_rolled(k, from, end, k_index(k, d->shape->slices));
+  read_four(d, p, l.i, sums[0]);
+  k_if odd = k_if_begin(k, any_wild(d, 1, sums));
+  remake(d, p, l.i, first);
+  k_if_end(k, &odd);
+  read_four(d, p, l.i, sums[0]);
+  four_at(d, k_add(k, first, l.i), at);
+  use_four(d, at, sums[0]);
+  k_loop_end(k, &l);
+}
+
+/* How many fours of a share are used in step. */
+static int fours_at_once(const direct *d, int share) {
+  int n = 1;
+  while (n < share && 2 * n * d->m.part->n_accs <= EMIT_FOURS)
+    n *= 2;
+  return n;
+}
+
+/* This slice's share of the fours, several at once where all are inside and have numbers. */
 static void use_fours(direct *d, const pass *p, val number) {
   kernel *k = d->m.e->k;
-  int n = 4 * d->m.part->n_accs;
-  val sums[EMIT_ACCS][4], kept[4 * EMIT_ACCS], at[2], first = times(k, number, p->fours);
-  k_loop l = k_loop_rolled(k, d->slice, k_index(k, p->fours), k_index(k, d->shape->slices));
-  read_four(d, p, l.i, sums);
-  for (int i = 0; i < n; i++)
-    kept[i] = k_var(k, sums[i / 4][i % 4]);
-  k_if odd = k_if_begin(k, any_wild(d, sums));
-  remake(d, p, l.i, first);
-  read_four(d, p, l.i, sums);
-  for (int i = 0; i < n; i++)
-    k_set(k, kept[i], sums[i / 4][i % 4]);
-  k_if_end(k, &odd);
-  for (int i = 0; i < n; i++)
-    sums[i / 4][i % 4] = k_get(k, kept[i]);
-  four_at(d, k_add(k, first, l.i), at);
-  use_four(d, at, sums);
+  int slices = d->shape->slices, n = fours_at_once(d, p->fours / slices);
+  val sums[EMIT_FOURS][EMIT_ACCS][4], at[EMIT_FOURS][2], first = times(k, number, p->fours);
+  if (matmul_points(d->m.part) == 1) {
+    use_each(d, p, d->slice, k_index(k, p->fours), first);
+    return;
+  }
+  k_loop l = k_loop_rolled(k, d->slice, k_index(k, p->fours), k_index(k, n * slices));
+  val good = k_bool(k, true);
+  for (int q = 0; q < n; q++) {
+    val four = plus(k, l.i, (int64_t)q * slices);
+    read_four(d, p, four, sums[q]);
+    four_at(d, k_add(k, first, four), at[q]);
+    good = k_and(k, good, has_four(d, at[q]));
+  }
+  k_if all = k_if_begin(k, k_and(k, good, k_not(k, any_wild(d, n, sums))));
+  matmul_result_fours(&d->m, n, at, sums);
+  k_if_else(k, &all);
+  use_each(d, p, l.i, plus(k, l.i, (int64_t)n * slices), first);
+  k_if_end(k, &all);
   k_loop_end(k, &l);
 }
 

@@ -62,14 +62,13 @@ static val check_passes(kernel *k, val row, val there, const sn_dim *size) {
 static void load_four(emitter *e, sn_dtype dtype, val address, val at, val *out) {
   kernel *k = e->k;
   spirv *s = &k->s;
-  at = high_part(k, at, 4);
   if (dtype == SN_F32) {
-    val v = k_load(k, spirv_vector(s, s->f32, 4), address, at);
+    val v = k_load(k, spirv_vector(s, s->f32, 4), k_address_plus(k, address, at, 4), k_index(k, 0));
     for (int i = 0; i < 4; i++)
       out[i] = k_part(k, v, i);
     return;
   }
-  val v = k_load(k, spirv_vector(s, s->u32, 2), address, at);
+  val v = k_load(k, spirv_vector(s, s->u32, 2), k_address_plus(k, address, at, 2), k_index(k, 0));
   for (int i = 0; i < 4; i++) {
     val two = k_part(k, v, i / 2);
     if (dtype == SN_F16)
@@ -80,7 +79,7 @@ static void load_four(emitter *e, sn_dtype dtype, val address, val at, val *out)
 }
 
 static void load_at(matmul *m, const operand *o, val at, val *out) {
-  val address = k_address(m->e->k, o->at->value);
+  val address = k_address_for(m->e->k, o->at->value, o->takes_pairs ? USE_OPERAND : USE_OTHER);
   if (o->width == 4)
     load_four(m->e, o->dtype, address, at, out);
   else
@@ -153,16 +152,19 @@ val matmul_sum_plainly(matmul *m, int acc, int depth, const val at[2]) {
   kernel *k = m->e->k;
   const matmul_acc *of = &m->part->accs[acc];
   val sum = k_var(k, k_f32(k, 0));
+  unsigned char *uses = m->e->env.uses;
   for (int i = 0; i < of->n_products; i++) {
     const matmul_product *p = &of->products[i];
     val from, to, size = k_sizes(k, p->n_k, p->k), x[2];
     matmul_range(m, p, depth, &from, &to);
+    m->e->env.uses = NULL; /* this happens seldom */
     k_loop l = k_loop_rolled(k, from, to, k_index(k, 1));
     for (int side = 0; side < 2; side++) {
       operand o;
       vk_operand_read(m->e, m->part, p, side, &o);
       x[side] = operand_element(m, &o, at[side], l.i, size);
     }
+    m->e->env.uses = uses;
     k_set(k, sum, k_fma(k, x[0], x[1], k_get(k, sum)));
     k_loop_end(k, &l);
   }

@@ -199,6 +199,17 @@ static bool loads_four(const access *at, const axes *a, int from, int last) {
   return true;
 }
 
+/* Of axes from ... last along which elements are neighbours: the first of those that make groups of 4. A window's checks may read the others. */
+static int first_of_four(const axes *a, int from, int last) {
+  int64_t inner = 1;
+  for (int d = last; d > from; d--) {
+    inner = dim_is_number(a->extent[d]) ? inner * a->extent[d] % 4 : 1;
+    if (inner == 0)
+      return d;
+  }
+  return from;
+}
+
 static bool checks_read(const operand *o, int from, int last) {
   for (int i = 0; i < o->n_checks; i++)
     for (int j = 0; j < o->checks[i]->n_terms; j++)
@@ -256,8 +267,8 @@ void vk_operand_read(const emitter *e, const matmul_part *p, const matmul_produc
   if (!out->plain)
     return;
   out->dtype = e->env.program->values[out->at->value].type.dtype;
-  int last = a.first[g] + a.n[g] - 1;
-  if (run[g] >= 4 && loads_four(out->at, &a, from[g], last) && !checks_read(out, from[g], last))
+  int last = a.first[g] + a.n[g] - 1, first = first_of_four(&a, from[g], last);
+  if (run[g] >= 4 && loads_four(out->at, &a, first, last) && !checks_read(out, first, last))
     out->width = 4;
 }
 

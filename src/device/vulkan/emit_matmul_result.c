@@ -136,27 +136,45 @@ int matmul_points(const matmul_part *p) {
   return 1;
 }
 
-/* At four points that are neighbours along a side. */
-static void run_epilogue_four(matmul *m, int side, val row, val column, val sums[][4]) {
+/* Four points that are neighbours along a side, and their sums. */
+static void find_four(matmul *m, int side, val row, val column, val sums[][4], four_points *at) {
   kernel *k = m->e->k;
   const matmul_part *p = m->part;
-  four_points at = {.along = last_axes(p, side)};
-  int inner = at.along.first + at.along.n - 1;
-  bool whole = at.along.n > 0 && p->extent[inner] % 4 == 0; /* the four differ in one coordinate */
+  at->along = last_axes(p, side);
+  int inner = at->along.first + at->along.n - 1;
+  bool whole = at->along.n > 0 && p->extent[inner] % 4 == 0; /* the four differ in one coordinate */
   for (int u = 0; u < 4; u++) {
     if (u == 0 || !whole) {
       matmul_point(m, 0, side ? row : plus(k, row, u));
       matmul_point(m, 1, side ? plus(k, column, u) : column);
     }
-    memcpy(at.axes[u], m->e->axis, sizeof at.axes[u]);
+    memcpy(at->axes[u], m->e->axis, sizeof at->axes[u]);
     if (u > 0 && whole)
-      at.axes[u][inner] = plus(k, at.axes[0][inner], u);
+      at->axes[u][inner] = plus(k, at->axes[0][inner], u);
     for (int a = 0; a < p->n_accs; a++)
-      at.acc[u][a] = sums[a][u];
+      at->acc[u][a] = sums[a][u];
   }
-  k->ones = true;
-  emit_region_four(m->e, &p->epilogue, &at);
-  k->ones = false;
+}
+
+static void run_epilogue_four(matmul *m, int side, val row, val column, val sums[][4]) {
+  four_points at = {0};
+  find_four(m, side, row, column, sums, &at);
+  m->e->k->ones = true;
+  emit_region_four(m->e, &m->part->epilogue, &at);
+  m->e->k->ones = false;
+}
+
+void matmul_result_fours(matmul *m, int n, val at[][2], val sums[][EMIT_ACCS][4]) {
+  four_points points[EMIT_FOURS] = {0};
+  for (int i = 0; i < n && m->way->splits > 1; i++)
+    matmul_result_four(m, at[i][0], at[i][1], sums[i]);
+  if (m->way->splits > 1)
+    return;
+  for (int i = 0; i < n; i++)
+    find_four(m, m->columns_last, at[i][0], at[i][1], sums[i], &points[i]);
+  m->e->k->ones = true;
+  emit_region_fours(m->e, &m->part->epilogue, n, points);
+  m->e->k->ones = false;
 }
 
 void matmul_result_four(matmul *m, val row, val column, val sums[][4]) {

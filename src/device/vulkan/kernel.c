@@ -220,9 +220,13 @@ val k_size(kernel *k, sn_dim d) {
 
 val k_sizes(kernel *k, int n, const sn_dim *dims) { return k_amount(k, &(amount){n, 1, dims}); }
 
-val k_address(kernel *k, uint32_t value) {
+val k_address_for(kernel *k, uint32_t value, value_use use) {
+  if (k->env->uses)
+    k->env->uses[value] |= (unsigned char)use;
   return slot_word(k, &(slot){.kind = SLOT_ADDRESS, .value = value});
 }
+
+val k_address(kernel *k, uint32_t value) { return k_address_for(k, value, USE_OTHER); }
 
 val k_number(kernel *k, float x, uint32_t which) {
   slot want = {.kind = SLOT_NUMBER, .value = which, .byte = (int64_t)f32_bits(x)};

@@ -51,6 +51,10 @@ typedef struct emit_env {
     } * list;
     int n, room;
   } * kept;
+  /* Values stored as pairs of halves: emit_pairs.h. By value: which ones are, NULL: none; what the kernels made so far do with them, value_use,
+   * NULL: nobody asks. */
+  const bool *pairs;
+  unsigned char *uses;
   struct shader_table { /* shaders made so far, each once */
     const shader **at;
     int n, room;
@@ -119,6 +123,9 @@ val k_size(kernel *k, sn_dim d);           /* index; a slot of its own where d i
 val k_size_of(kernel *k, const sn_dim *d); /* index; shared with other uses of *d */
 val k_sizes(kernel *k, int n, const sn_dim *dims); /* their product, index */
 val k_address(kernel *k, uint32_t value);          /* u64 */
+/* The same for who can use the value as pairs. */
+typedef enum value_use { USE_OPERAND = 1, USE_STORE = 2, USE_OTHER = 4 } value_use;
+val k_address_for(kernel *k, uint32_t value, value_use use);
 val k_failures(kernel *k);                         /* u64 */
 /* f32; equal numbers share a slot where `which` is the same. */
 val k_number(kernel *k, float x, uint32_t which);
@@ -203,6 +210,8 @@ void k_shared_set(kernel *k, val array, val i, val x);
 void k_barrier(kernel *k);
 /* The same of shared memory alone. */
 void k_barrier_shared(kernel *k);
+/* The address (u64) of element i (index) behind an address, elements of `size` bytes, a power of two. */
+val k_address_plus(kernel *k, val address, val i, int size);
 /* Element i (index) of type `type` behind an address (u64). Types: f32, i32, u32, u16, u8, vectors of two or four f32 or u32,
  * whose address must be a multiple of their size. */
 val k_load(kernel *k, spirv_id type, val address, val i);

@@ -146,14 +146,18 @@ void k_barrier_shared(kernel *k) { barrier(k, MEMORY_OF_WORKGROUP); }
 
 enum { ALIGNED = 2 };
 
-static val pointer_to(kernel *k, spirv_id type, val address, val i) {
+val k_address_plus(kernel *k, val address, val i, int size) {
   spirv *s = &k->s;
-  int size = bytes_of(k, type);
   if (!k->env->wide)
     i = spirv_op(s, SPV_SConvert, s->i64, SPV_ARGS(i));
   if (size > 1)
     i = k_shl(k, i, __builtin_ctz((unsigned)size));
-  val at = k_add(k, address, k_bits(k, i, s->u64));
+  return k_add(k, address, k_bits(k, i, s->u64));
+}
+
+static val pointer_to(kernel *k, spirv_id type, val address, val i) {
+  spirv *s = &k->s;
+  val at = k_address_plus(k, address, i, bytes_of(k, type));
   return spirv_op(s, SPV_ConvertUToPtr, spirv_pointer(s, SPV_PhysicalBuffer, type), SPV_ARGS(at));
 }
 

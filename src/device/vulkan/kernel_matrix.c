@@ -153,29 +153,31 @@ void k_two_halves(kernel *k, const val x[2], val *out_halves, val *out_rest) {
     *out_rest = pack(k, rest);
 }
 
-/* Rounded as the driver does it: some cut off what does not fit. */
-static val pack_bf16(kernel *k, const val x[2]) {
+/* The upper halves of two words: a bf16 has the upper half of an f32. (As components of vectors, which a driver makes one instruction of.) */
+static val upper_halves(kernel *k, const val words[2]) {
   spirv *s = &k->s;
-  spirv_id type = spirv_vector(s, bf16_type(s), 2);
-  val both = k_vector(k, 2, x), halves = spirv_op(s, SPV_FConvert, type, SPV_ARGS(both));
-  return spirv_op(s, SPV_Bitcast, s->u32, SPV_ARGS(halves));
+  spirv_id type = bf16_type(s), two = spirv_vector(s, type, 2);
+  val upper[2];
+  for (int i = 0; i < 2; i++)
+    upper[i] = k_part(k, spirv_op(s, SPV_Bitcast, two, SPV_ARGS(words[i])), 1);
+  return spirv_op(s, SPV_Bitcast, s->u32, SPV_ARGS(k_vector(k, 2, upper)));
 }
 
-/* The first is rounded to the nearest, as an integer: with what is cut off it the two rests would be of one sign and twice as large, and so
- * would the product of them that nobody computes (an H200's driver cuts off; the error is three times as large then). */
+/* An f32 whose upper half is the bf16 next to a number. */
+static val rounded(kernel *k, val x) { return k_add(k, k_bits(k, x, k->s.u32), k_u32(k, 0x8000)); }
+
+/* Rounded as integers: drivers' own conversions may cut off. Halves that are cut off would leave rests of one sign, twice as large, and so would be the
+ * product of rests that nobody computes. */
 void k_two_bf16(kernel *k, const val x[2], val *out_halves, val *out_rest) {
-  if (!out_rest) {
-    *out_halves = pack_bf16(k, x);
-    return;
-  }
   val half[2], rest[2];
   for (int i = 0; i < 2; i++) {
-    val bits = k_add(k, k_bits(k, x[i], k->s.u32), k_u32(k, 0x8000));
-    half[i] = k_bits(k, k_and(k, bits, k_u32(k, 0xffff0000)), k->s.f32);
-    rest[i] = k_sub(k, x[i], half[i]);
+    half[i] = rounded(k, x[i]);
+    val number = k_bits(k, k_and(k, half[i], k_u32(k, 0xffff0000)), k->s.f32);
+    rest[i] = out_rest ? rounded(k, k_sub(k, x[i], number)) : 0;
   }
-  *out_halves = pack_bf16(k, half);
-  *out_rest = pack_bf16(k, rest);
+  *out_halves = upper_halves(k, half);
+  if (out_rest)
+    *out_rest = upper_halves(k, rest);
 }
 
 /* --- elements --- */

@@ -1,7 +1,7 @@
 /* The reference workloads as launches, without a GPU: pipelines are few, and all shaders are valid. Their results are tests/long's. */
 #include "cli/subject.h"
 #include "compile/compile.h"
-#include "device/vulkan/emit.h"
+#include "device/vulkan/emit_pairs.h"
 #include "support/test.h"
 #include "support/vm_validate.h"
 
@@ -78,7 +78,8 @@ static bool emit_all(sn_ctx *ctx, const program *p, int target, const char *from
                   .precision = targets[target].precision,
                   .kept = &kept,
                   .shaders = &shaders};
-  bool ok = true, used[MOST_SHADERS] = {false};
+  bool used[MOST_SHADERS] = {false};
+  bool ok = pairs_choose(&env) == SN_OK || FAIL("%s", sn_ctx_message(ctx));
   *out = (tally){.steps = program_steps(p)};
   for (int i = 0; i < program_steps(p) && ok; i++) {
     step_launches made;
