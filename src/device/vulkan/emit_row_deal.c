@@ -34,14 +34,14 @@ static row_deal deal_few_columns(const emitter *e, int64_t rows, int64_t points)
 }
 
 /* Wide ones, of which each thread has four: a few of them, for all of the points, where that keeps enough of the device busy. Long
- * ones are read line after line, in pieces. */
+ * ones are read in pieces, 256 bytes of a line at once, which all but the narrowest have, so that they are one shader. */
 static row_deal deal_wide_columns(const emitter *e, int64_t rows, int64_t points, int loads) {
   enum { LONG = 10000 /* vectors of a column: about what another launch takes to read */ };
   const gpu_target *target = e->env.target;
   int most = target->subgroup < 32 ? 256 : 512, lanes = 1;
   most = target->max_threads < most ? target->max_threads : most;
   bool in_pieces = points > LONG / loads && rows < (int64_t)target->units * 2;
-  int columns = in_pieces ? 32 : 8;
+  int columns = in_pieces ? 16 : 8;
   while (columns > 2 && !in_pieces && rows / columns < target->units)
     columns /= 2;
   while (columns > 1 && columns / 2 >= rows)
@@ -84,7 +84,7 @@ static row_deal deal(const emitter *e, const loop_part *p, int64_t rows, int64_t
   int threads = columns ? emit_threads(e) : threads_of(e, rows, points);
   int most = columns && rows > 32 ? threads / 32 : threads;
   if (window) /* neighbours are other rows' */
-    return (row_deal){.wide = wide, .threads = few ? threads / 2 : threads, .lanes = 1};
+    return (row_deal){.wide = wide, .threads = threads / 2, .lanes = 1};
   int each = few && (columns || points < 128 || !row_has_fours(e, p)) ? 1 : 4;
   int lanes = 1;
   while (lanes < most && (int64_t)lanes * each < points)
@@ -138,7 +138,7 @@ static int slices_of(const emitter *e, const loop_part *p, const row_deal *d, in
   const gpu_target *target = e->env.target;
   int slices = 1;
   if (d->columns || d->pieces > 1 || d->lanes < d->threads || rows < 1 || points < 1024 ||
-      !ends_with_stores(p) || overwrites_loads(e, p, false))
+      !ends_with_stores(p) || overwrites_loads(e, p, true))
     return 1;
   while (rows * slices * 2 <= target->units && d->lanes >= slices * 2 * target->subgroup)
     slices *= 2;
@@ -152,5 +152,8 @@ row_deal row_deal_of(const emitter *e, const loop_part *p) {
   row_deal d = deal(e, p, rows, points);
   d.pieces = pieces_of(e, p, &d, rows, points);
   d.slices = slices_of(e, p, &d, rows, points);
+  d.sliced = d.slices > 1;
+  if (overwrites_loads(e, p, false)) /* one slice, of the same kernel */
+    d.slices = 1;
   return d;
 }

@@ -40,11 +40,10 @@ static void place_point(emitter *e, row *r, int u, val first, val end, bool whol
                                      : at->exists;
 }
 
-/* The lane's points, and their coordinates. */
-static void place_points(emitter *e, row *r, val first, val end, int64_t least) {
+/* The lane's points, and their coordinates. Whole: all of them exist. */
+static void place_points(emitter *e, row *r, val first, val end, bool whole) {
   const loop_part *p = r->part;
   int n_inner = p->n_axes - p->n_outer, rows = r->shape.rows;
-  bool whole = r->threads.lanes == 1 && r->shape.unroll / rows <= least;
   for (int u = 0; u < r->shape.unroll; u++) {
     struct row_point *at = &r->point[u];
     place_point(e, r, u, first, end, whole);
@@ -163,7 +162,10 @@ void row_keep(emitter *e, row *r) {
   kernel *k = e->k;
   const loop_part *p = r->part;
   val size = k_sizes(k, p->n_axes - p->n_outer, p->extent + p->n_outer);
-  place_points(e, r, first_point(e, r, 0), size, row_points_least(e, p));
+  int64_t points = sizes_most(&e->env, p->n_axes - p->n_outer, p->extent + p->n_outer);
+  int64_t places = (int64_t)r->threads.lanes * (r->shape.unroll / r->shape.rows);
+  bool whole = places <= row_points_least(e, p) && (r->threads.lanes == 1 || places == points);
+  place_points(e, r, first_point(e, r, 0), size, whole);
   e->code = p->code.code;
   for (int i = 0; i < p->code.n; i++) {
     r->loaded[i] = row_is_ready(e, p, i);
@@ -229,7 +231,7 @@ static void loop_points(emitter *e, row *r, int phase) {
   int at_once = r->shape.unroll / r->shape.rows;
   val first = first_point(e, r, r->from);
   k_loop l = k_loop_begin(k, first, r->to, k_index(k, (int64_t)r->threads.lanes * at_once));
-  place_points(e, r, l.i, r->to, 0);
+  place_points(e, r, l.i, r->to, false);
   for (int u = 0; u < r->shape.unroll; u++) { /* no first one, no turn; nor where the row is none */
     if (u < (r->shape.four ? 4 : r->shape.rows))
       r->point[u].exists = 0;

@@ -142,15 +142,16 @@ row_shape row_shape_of(const emitter *e, const loop_part *p, int lanes, bool col
 }
 
 /* Windows at once, whatever they do: their coordinates are numbers. Of other points so many that there are some sixteen vectors
- * on their way. */
+ * on their way; half of that in pieces, where many workgroups are. */
 row_shape row_wide_shape(const emitter *e, const loop_part *p, int lanes, int pieces) {
   int64_t points = sizes_most(&e->env, p->n_axes - p->n_outer, p->extent + p->n_outer);
   int loads, code;
   count_code(e, p, &loads, &code);
-  int64_t all = max_i64(1, (points + lanes - 1) / lanes), each = (all + pieces - 1) / pieces;
-  int some = code > 80 ? 1 : code > 40 ? 2 : loads > 2 || each <= 4 ? 4 : 8;
+  int64_t all = max_i64(1, (points + lanes - 1) / lanes);
+  int some = code > 80 ? 1 : code > 40 ? 2 : loads > 2 || pieces > 1 || all <= 4 ? 4 : 8;
   row_shape s = {.rows = EMIT_WIDE};
-  s.kept = row_points_least(e, p) > 0 && all <= (lanes == 1 ? EMIT_WINDOW : some);
+  bool again = lanes == 1 || p->n_phases > 1; /* otherwise a loop of one turn does as well */
+  s.kept = again && row_points_least(e, p) > 0 && all <= (lanes == 1 ? EMIT_WINDOW : some);
   s.unroll = EMIT_WIDE * (s.kept ? (int)all : some);
   return s;
 }

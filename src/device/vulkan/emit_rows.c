@@ -234,8 +234,11 @@ static void place_row(emitter *e, row *r, bool columns, int lanes, bool in_piece
     r->from = k_mul(k, r->piece, each);
     points = k_min(k, k_add(k, r->from, each), points);
   }
-  if (r->slices > 1)
+  if (r->sliced) {
+    k->ones = true;
     group = k_divide(k, group, &(amount){1, 1, &r->slices}, &r->piece);
+    k->ones = false;
+  }
   place_numbers(e, r, group, points);
   place_axes(e, r);
 }
@@ -244,7 +247,9 @@ static void place_row(emitter *e, row *r, bool columns, int lanes, bool in_piece
 static void emit_slice(emitter *e, row *r, int phase) {
   kernel *k = e->k;
   int shift = __builtin_ctz((unsigned)r->threads.lanes);
+  k->ones = true;
   val slice = k_mul(k, r->threads.lane, k_size_of(k, &r->slices));
+  k->ones = false;
   k_if mine = k_if_begin(k, k_eq(k, k_shr(k, slice, shift), r->piece));
   emit_point_phase(e, r, phase);
   k_if_end(k, &mine);
@@ -260,13 +265,13 @@ static sn_status emit_whole_rows(emitter *e, row *r, int threads, int lanes, boo
     row_keep(e, r);
   for (int phase = 0; phase <= p->n_phases; phase++) {
     emit_row_phase(e, r, phase, true);
-    if (phase == p->n_phases - 1 && r->slices > 1)
+    if (phase == p->n_phases - 1 && r->sliced)
       emit_slice(e, r, phase);
     else if (phase < p->n_phases)
       emit_point_phase(e, r, phase);
   }
   amount grid[2] = {{p->n_outer, r->threads.rows * r->shape.rows, p->extent}, {1, 1, &r->slices}};
-  kernel_grid(k, r->slices > 1 ? 2 : 1, grid);
+  kernel_grid(k, r->sliced ? 2 : 1, grid);
   return emit_launch(e, false);
 }
 
@@ -338,6 +343,7 @@ sn_status emit_rows(emitter *e, const loop_part *p) {
   r->part = p;
   r->pieces = d.pieces;
   r->slices = d.slices;
+  r->sliced = d.sliced;
   r->shape =
       d.wide > 1 ? row_wide_shape(e, p, d.lanes, d.pieces) : row_shape_of(e, p, d.lanes, d.columns);
   r->shape.kept = r->shape.kept && r->pieces == 1;

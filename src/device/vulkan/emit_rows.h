@@ -16,9 +16,9 @@ typedef struct row_shape {
 typedef struct row {
   const loop_part *part;
   row_threads threads;
-  /* Kernels know of these two whether they are 1, not their number. */
-  sn_dim pieces; /* 1: all of a row in one kernel */
-  sn_dim slices; /* a power of two: workgroups that share the last phase of a row */
+  sn_dim pieces; /* 1: all of a row in one kernel; how many otherwise is a slot */
+  bool sliced;   /* workgroups share the last phase of a row: */
+  sn_dim slices; /* so many, a power of two, 1 among them; a slot */
   val active;    /* bool: this thread's row is one; 0: always */
   val number;    /* of the row (the first of wide ones), index; the last one's where it is none */
   val piece;     /* or slice; index */
@@ -47,6 +47,7 @@ typedef struct row_deal {
   int wide; /* rows of a thread */
   int threads, lanes;
   int pieces, slices;
+  bool sliced; /* the kernel is for any number of slices */
 } row_deal;
 row_deal row_deal_of(const emitter *e, const loop_part *p);
 
