@@ -1,7 +1,8 @@
 /* The frame of matmul kernels: which points a workgroup has, and what becomes of its sums. See emit_matmul.h.
  *
  * With pieces of k, sums go to scratch memory, [piece][accumulator][batch][point of the result], and a second
- * launch adds the pieces in their order. */
+ * launch adds the pieces in their order. A result that is nothing but the sums, stored in that order, is the one piece of
+ * such a kernel: so it is the same shader with pieces and without. */
 #include "device/vulkan/emit_four.h"
 #include "device/vulkan/emit_matmul.h"
 
@@ -11,6 +12,60 @@ static amount side_amount(const matmul_part *p, int side, int tile) {
   int first = p->n_batch + (side ? p->n_m : 0);
   return (amount){side ? p->n_n : p->n_m, tile, p->extent + first};
 }
+
+/* --- sums as they are --- */
+
+/* Whether a group of axes counts through the elements from `*run` on; *run: those of all axes so far. */
+static bool counts_on(const matmul_part *p, const access *at, int first, int n, int64_t *run) {
+  for (int d = first + n - 1; d >= first; d--) {
+    const term *of = NULL;
+    int n_terms = 0;
+    for (int i = 0; i < at->n_terms; i++)
+      if (at->terms[i].axis == d) {
+        of = &at->terms[i];
+        n_terms++;
+      }
+    if (p->extent[d] == 1)
+      continue;
+    if (n_terms != 1 || *run < 0 || of->stride != *run || of->div != 1 || of->mod != 0)
+      return false;
+    if (!dim_is_number(p->extent[d]) || !mul_fits(*run, p->extent[d], run))
+      *run = -1; /* that must have been the last */
+  }
+  return true;
+}
+
+/* The value whose elements are a part's only sums, in the order of pieces: see piece_at. 0: its epilogue is another. */
+static uint32_t only_sums(const emitter *e, const matmul_part *p) {
+  const instr *sum = &p->epilogue.code[0], *store = &p->epilogue.code[1];
+  bool last = matmul_columns_last(p);
+  int columns = p->n_batch + p->n_m, first[2] = {p->n_batch, columns}, n[2] = {p->n_m, p->n_n};
+  int64_t run = 1;
+  if (p->n_accs != 1 || p->epilogue.n != 2 || sum->op != REGION_ACC || store->op != REGION_STORE ||
+      store->a != 0 || store->at.base != 0 ||
+      e->env.program->values[store->at.value].type.dtype != SN_F32)
+    return 0;
+  for (int i = 0; i < store->at.n_terms; i++)
+    if (store->at.terms[i].axis == TERM_REG)
+      return 0;
+  bool all = counts_on(p, &store->at, first[last], n[last], &run) &&
+             counts_on(p, &store->at, first[!last], n[!last], &run) &&
+             counts_on(p, &store->at, 0, p->n_batch, &run);
+  return all ? store->at.value : 0;
+}
+
+/* Whether the kernel is one of pieces, perhaps of a single one. */
+static bool has_pieces(const matmul *m) {
+  return m->way->splits > 1 || (m->way->direct && only_sums(m->e, m->part));
+}
+
+/* Where pieces are. */
+static val pieces_address(const matmul *m) {
+  return m->way->splits > 1 ? k_scratch(m->e->k, m->scratch)
+                            : k_address(m->e->k, only_sums(m->e, m->part));
+}
+
+/* --- points --- */
 
 static void set_axes(matmul *m) {
   const matmul_part *p = m->part;
@@ -31,6 +86,7 @@ void matmul_open_tiles(matmul *m, const amount tiles[2], const int each[2]) {
   const matmul_part *p = m->part;
   kernel *k = m->e->k;
   sn_dim splits = m->way->splits;
+  bool pieces = has_pieces(m);
   amount grid[4] = {tiles[1], tiles[0], {p->n_batch, 1, p->extent}, {1, 1, &splits}};
   val rest = k->group, at;
   set_axes(m);
@@ -40,10 +96,10 @@ void matmul_open_tiles(matmul *m, const amount tiles[2], const int each[2]) {
   }
   m->batch = rest;
   m->split = k_index(k, 0);
-  if (splits > 1)
+  if (pieces)
     m->split = k_divide(k, rest, &grid[2], &m->batch);
   emit_coordinates(m->e, m->batch, 0, p->n_batch, p->extent);
-  kernel_grid(k, splits > 1 ? 4 : 3, grid);
+  kernel_grid(k, pieces ? 4 : 3, grid);
 }
 
 void vk_matmul_open(matmul *m, const int each[2]) {
@@ -53,12 +109,11 @@ void vk_matmul_open(matmul *m, const int each[2]) {
 
 void matmul_range(matmul *m, const matmul_product *p, int depth, val *out_from, val *out_to) {
   kernel *k = m->e->k;
-  int splits = m->way->splits;
   *out_from = k_index(k, 0);
   *out_to = k_sizes(k, p->n_k, p->k);
-  if (splits == 1)
+  if (!has_pieces(m))
     return;
-  val panels = k_amount(k, &(amount){p->n_k, depth * splits, p->k});
+  val panels = k_amount_apart(k, &(amount){p->n_k, depth * m->way->splits, p->k});
   val length = k_mul(k, panels, k_index(k, depth));
   *out_from = k_mul(k, m->split, length);
   *out_to = k_min(k, *out_to, k_add(k, *out_from, length));
@@ -102,13 +157,13 @@ static val piece_at(matmul *m, val row, val column, val split, val *out_step) {
 
 void matmul_result(matmul *m, val row, val column, const val *sums) {
   kernel *k = m->e->k;
-  if (m->way->splits == 1) {
+  if (!has_pieces(m)) {
     run_epilogue(m, row, column, sums);
     return;
   }
   val apart, at = piece_at(m, row, column, m->split, &apart);
   for (int a = 0; a < m->part->n_accs; a++) {
-    k_store(k, k_scratch(k, m->scratch), at, sums[a]);
+    k_store(k, pieces_address(m), at, sums[a]);
     at = k_add(k, at, apart);
   }
 }
@@ -179,19 +234,19 @@ void matmul_result_fours(matmul *m, int n, val at[][2], val sums[][EMIT_ACCS][4]
 
 void matmul_result_four(matmul *m, val row, val column, val sums[][4]) {
   kernel *k = m->e->k;
-  if (m->way->splits == 1) {
+  if (!has_pieces(m)) {
     run_epilogue_four(m, m->columns_last, row, column, sums);
     return;
   }
   val apart, at = piece_at(m, row, column, m->split, &apart);
   for (int a = 0; a < m->part->n_accs; a++) {
-    k_store(k, k_scratch(k, m->scratch), k_shr(k, at, 2), k_vector(k, 4, sums[a]));
+    k_store(k, pieces_address(m), k_shr(k, at, 2), k_vector(k, 4, sums[a]));
     at = k_add(k, at, apart);
   }
 }
 
 void matmul_result_columns(matmul *m, val row, val column, val sums[][4]) {
-  if (m->way->splits == 1) {
+  if (!has_pieces(m)) {
     run_epilogue_four(m, 1, row, column, sums);
     return;
   }
@@ -220,18 +275,20 @@ static void join_point(matmul *m, val flat, val *out_row, val *out_column) {
   *out_column = at[1];
 }
 
-/* The sums of `points` neighbours over all pieces. */
-static void join_sums(matmul *m, val row, val column, int points, val sums[][4]) {
+/* The sums of `points` neighbours over all pieces, from those of accumulator 0 in the first piece on. */
+static void join_sums(matmul *m, val first, int points, val sums[][4]) {
   kernel *k = m->e->k;
+  const matmul_part *p = m->part;
   sn_dim splits = m->way->splits;
   spirv_id type = points == 4 ? spirv_vector(&k->s, k->s.f32, 4) : k->s.f32;
   val none[4] = {k_f32(k, 0), k_f32(k, 0), k_f32(k, 0), k_f32(k, 0)}, sum[EMIT_ACCS];
-  int n = m->part->n_accs;
+  val apart = k_sizes(k, p->n_batch + p->n_m + p->n_n, p->extent);
+  int n = p->n_accs;
   for (int a = 0; a < n; a++)
     sum[a] = k_var(k, points == 4 ? k_vector(k, 4, none) : none[0]);
   val zero = k_index(k, 0), one = k_index(k, 1), end = k_size(k, splits);
   k_loop l = k_loop_begin(k, zero, end, one);
-  val apart, at = piece_at(m, row, column, l.i, &apart);
+  val at = k_add(k, k_mul(k, k_mul(k, l.i, k_index(k, n)), apart), first);
   for (int a = 0; a < n; a++) {
     val x = k_load(k, type, k_scratch(k, m->scratch), points == 4 ? k_shr(k, at, 2) : at);
     k_set(k, sum[a], k_add(k, k_get(k, sum[a]), x));
@@ -245,18 +302,36 @@ static void join_sums(matmul *m, val row, val column, int points, val sums[][4])
   }
 }
 
-static void join_results(matmul *m, val row, val column, int points) {
-  val sums[EMIT_ACCS][4], first[EMIT_ACCS];
-  matmul_way whole = *m->way;
-  join_sums(m, row, column, points, sums);
-  whole.splits = 1;
-  m->way = &whole;
+/* How many neighbours a thread has of a result that is one line: 4, or 1. */
+static int flat_points(const matmul_part *p) {
+  int64_t rest = 1;
+  for (int i = 0; i < p->n_batch + p->n_m + p->n_n; i++)
+    rest = dim_is_number(p->extent[i]) ? rest * (p->extent[i] % 4) % 4 : rest;
+  return rest == 0 ? 4 : 1;
+}
+
+/* Elements of `value` from number `flat` on, which are the sums. */
+static void join_flat(matmul *m, val flat, int points, uint32_t value) {
+  kernel *k = m->e->k;
+  val sums[EMIT_ACCS][4];
+  join_sums(m, flat, points, sums);
+  if (points == 4)
+    k_store(k, k_address(k, value), k_shr(k, flat, 2), k_vector(k, 4, sums[0]));
+  else
+    k_store(k, k_address(k, value), flat, sums[0][0]);
+}
+
+static void join_results(matmul *m, val flat, int points) {
+  val sums[EMIT_ACCS][4], first[EMIT_ACCS], row, column, apart;
+  join_point(m, flat, &row, &column);
+  val at = piece_at(m, row, column, k_index(m->e->k, 0), &apart);
+  join_sums(m, at, points, sums);
   for (int a = 0; a < m->part->n_accs; a++)
     first[a] = sums[a][0];
   if (points == 4)
-    matmul_result_four(m, row, column, sums);
+    run_epilogue_four(m, m->columns_last, row, column, sums);
   else
-    matmul_result(m, row, column, first);
+    run_epilogue(m, row, column, first);
 }
 
 sn_status matmul_join(emitter *e, const matmul_part *p, const matmul_way *way, int64_t scratch,
@@ -266,14 +341,16 @@ sn_status matmul_join(emitter *e, const matmul_part *p, const matmul_way *way, i
     return SN_ERR_NO_MEMORY;
   matmul m = {.e = e, .part = p, .way = way, .scratch = scratch};
   amount all = {p->n_batch + p->n_m + p->n_n, 1, p->extent};
-  int points = matmul_points(p);
-  val row, column;
+  uint32_t value = only_sums(e, p);
+  int points = value ? flat_points(p) : matmul_points(p);
   set_axes(&m);
   val number = k_add(k, times(k, k->group, JOIN_THREADS), k->local),
       flat = times(k, number, points);
   k_if inside = k_if_begin(k, k_lt(k, flat, k_amount(k, &all)));
-  join_point(&m, flat, &row, &column);
-  join_results(&m, row, column, points);
+  if (value)
+    join_flat(&m, flat, points, value);
+  else
+    join_results(&m, flat, points);
   k_if_end(k, &inside);
   all.tile = JOIN_THREADS * points;
   kernel_grid(k, 1, &all);

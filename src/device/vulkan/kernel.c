@@ -191,11 +191,8 @@ static val slot_word(kernel *k, const slot *want) {
   return v->word;
 }
 
-val k_amount(kernel *k, const amount *of) {
-  bool plain = of->n == 1 && of->tile == 1;
-  if (of->n == 0 || (plain && !k->ones && (of->dims[0] == 0 || of->dims[0] == 1)))
-    return k_index(k, of->n ? of->dims[0] : 1);
-  slot want = {.kind = SLOT_AMOUNT, .of = *of};
+static val amount_slot(kernel *k, const amount *of, uint32_t which) {
+  slot want = {.kind = SLOT_AMOUNT, .value = which, .of = *of};
   int i = find_slot(k, &want);
   struct slot_vals *v = &k->slot_vals[i];
   if (v->index)
@@ -207,6 +204,15 @@ val k_amount(kernel *k, const amount *of) {
   k->s.now = now;
   return v->index;
 }
+
+val k_amount(kernel *k, const amount *of) {
+  bool plain = of->n == 1 && of->tile == 1;
+  if (of->n == 0 || (plain && !k->ones && (of->dims[0] == 0 || of->dims[0] == 1)))
+    return k_index(k, of->n ? of->dims[0] : 1);
+  return amount_slot(k, of, 0);
+}
+
+val k_amount_apart(kernel *k, const amount *of) { return amount_slot(k, of, 1); }
 
 val k_size_of(kernel *k, const sn_dim *d) { return k_amount(k, &(amount){1, 1, d}); }
 

@@ -119,6 +119,8 @@ val k_bool(kernel *k, bool x);
  * place in the program (amount.dims), or the same symbols; not because two numbers happen to be equal, so that shaders do not
  * depend on that. --- */
 val k_amount(kernel *k, const amount *of); /* index */
+/* The same, with a slot that no use of k_amount shares: where the tile is a number that may happen to be another's. */
+val k_amount_apart(kernel *k, const amount *of);
 val k_size(kernel *k, sn_dim d);           /* index; a slot of its own where d is a number */
 val k_size_of(kernel *k, const sn_dim *d); /* index; shared with other uses of *d */
 val k_sizes(kernel *k, int n, const sn_dim *dims); /* their product, index */
