@@ -191,6 +191,53 @@ static void sort_all(regions r) {
     }
 }
 
+/* --- phases --- */
+
+/* The term of axis d of a check, or one that adds nothing. */
+static term row_term(const check *c, int d) {
+  for (int i = 0; i < c->n_terms; i++)
+    if (c->terms[i].axis == d)
+      return c->terms[i];
+  return (term){.axis = (uint8_t)d, .div = 1};
+}
+
+/* A check that counts along every axis of the rows. */
+static sn_status spread_check(emit_env *env, const matmul_part *p, check *c) {
+  int n = 0;
+  term *terms = arena_array(env->memory, ACCESS_TERMS, sizeof *terms);
+  if (!terms)
+    return SN_ERR_NO_MEMORY;
+  for (int d = p->n_batch; d < p->n_batch + p->n_m; d++)
+    terms[n++] = row_term(c, d);
+  for (int i = 0; i < c->n_terms; i++)
+    if (c->terms[i].axis < p->n_batch || c->terms[i].axis >= p->n_batch + p->n_m)
+      terms[n++] = c->terms[i];
+  c->terms = terms;
+  c->n_terms = n;
+  return SN_OK;
+}
+
+/* Whether all that a part checks is one sum of plain terms. */
+static bool has_one_check(const matmul_part *p) {
+  const matmul_acc *acc = &p->accs[0];
+  if (p->n_accs != 1 || acc->n_products != 1 || acc->products[0].a.n < 1)
+    return false;
+  const access *at = &acc->products[0].a.code[0].at;
+  if (at->n_checks != 1 || at->checks[0].n_terms + p->n_m > ACCESS_TERMS)
+    return false;
+  for (int i = 0; i < at->checks[0].n_terms; i++)
+    if (at->checks[0].terms[i].axis == TERM_REG || !term_is_plain(&at->checks[0].terms[i]))
+      return false;
+  return true;
+}
+
+/* Of a gradient's phases, two or more check one coordinate each, of other axes: so that these are one shader, their rows keep all axes,
+ * and checks say nothing of which is theirs. That is computed once, before the loop over k. */
+static sn_status spread_rows(emit_env *env, const matmul_part *p, bool *out) {
+  *out = has_one_check(p);
+  return *out ? spread_check(env, p, (check *)p->accs[0].products[0].a.code[0].at.checks) : SN_OK;
+}
+
 /* --- parts --- */
 
 static sn_status copy_region(emit_env *env, const sn_dim *extent, region *r) {
@@ -240,8 +287,9 @@ static sn_status copy_part(emit_env *env, matmul_part *p, region **all, int *n) 
   return SN_OK;
 }
 
-sn_status matmul_fold(emit_env *env, matmul_part *p) {
+sn_status matmul_fold(emit_env *env, matmul_part *p, bool phase) {
   int n_regions = 1, n = 0;
+  bool rows_stay = false;
   for (int a = 0; a < p->n_accs; a++)
     n_regions += 2 * p->accs[a].n_products;
   region **list = arena_array(env->memory, (size_t)n_regions, sizeof *list);
@@ -256,8 +304,11 @@ sn_status matmul_fold(emit_env *env, matmul_part *p) {
     turn_group(all, rows, p->n_batch, p->n_m, p->extent + p->n_batch);
     turn_group(all, channel_axis(env, &x->b, first, p->n_n), first, p->n_n, p->extent + first);
   }
+  if (phase)
+    SN_TRY(spread_rows(env, p, &rows_stay));
   p->n_n = fold_group(all, first, p->n_n, p->extent + first, 0);
-  p->n_m = fold_group(all, p->n_batch, p->n_m, p->extent + p->n_batch, p->n_n);
+  if (!rows_stay)
+    p->n_m = fold_group(all, p->n_batch, p->n_m, p->extent + p->n_batch, p->n_n);
   p->n_batch = fold_group(all, 0, p->n_batch, p->extent, p->n_m + p->n_n);
   sort_all(all);
   return SN_OK;

@@ -212,9 +212,11 @@ static int first_of_four(const axes *a, int from, int last) {
 
 static bool checks_read(const operand *o, int from, int last) {
   for (int i = 0; i < o->n_checks; i++)
-    for (int j = 0; j < o->checks[i]->n_terms; j++)
-      if (o->checks[i]->terms[j].axis >= from && o->checks[i]->terms[j].axis <= last)
+    for (int j = 0; j < o->checks[i]->n_terms; j++) {
+      const term *t = &o->checks[i]->terms[j];
+      if (t->axis >= from && t->axis <= last && t->stride != 0)
         return true;
+    }
   return false;
 }
 

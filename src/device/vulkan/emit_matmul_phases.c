@@ -3,8 +3,7 @@
  * Such a part asks of each pixel x and place y in the kernel whether stride s divides v = x + before - y * dilation;
  * most do not, and their product is 0. Pixels of one phase (x mod s) have the same y's with a product, evenly
  * spaced. So there is a part for each phase of pixels, over those y's alone: x is s * x' + phase, y is y0 + t * y',
- * and v / s is a sum of x' and y'. A phase without any y has no product; where an axis alone decides that, the
- * axes behind it are not cut. */
+ * and v / s is a sum of x' and y'. A phase without any y has no product. */
 #include "device/vulkan/emit_matmul_rewrite.h"
 
 /* A check with a divisor. Axes -1: none, as where an image has one row. */
@@ -164,14 +163,13 @@ static bool find_places(const divided *d, int64_t from, int64_t *y0, int64_t *t)
   return true;
 }
 
-/* The map of a product's k axes, their extents; 0 where it has no place by what the axes below `known` say. */
-static bool map_kernel(const region *r, int n_axes, int known, axis_map *m, sn_dim *k) {
+/* The map of a product's k axes, their extents; false: it has no place. */
+static bool map_kernel(const region *r, int n_axes, axis_map *m, sn_dim *k) {
   const instr *load = has_divisor(r) ? load_of(r) : NULL;
   for (int c = 0; load && c < load->at.n_checks; c++) {
     divided d;
     int64_t y0, t;
-    if (load->at.checks[c].divisor == 1 || !read_check(&load->at.checks[c], n_axes, &d) ||
-        d.pixel >= known)
+    if (load->at.checks[c].divisor == 1 || !read_check(&load->at.checks[c], n_axes, &d))
       continue;
     if (!find_places(&d, d.pixel < 0 ? 0 : m->from[d.pixel], &y0, &t))
       return false;
@@ -185,20 +183,6 @@ static bool map_kernel(const region *r, int n_axes, int known, axis_map *m, sn_d
       return false;
   }
   return true;
-}
-
-static bool has_places(const matmul_product *p, int n_axes, int known, axis_map m) {
-  sn_dim k[SN_MAX_RANK];
-  memcpy(k, p->k, sizeof k);
-  return map_kernel(&p->a, n_axes, known, &m, k) && map_kernel(&p->b, n_axes, known, &m, k);
-}
-
-static bool any_places(const matmul_part *p, int known, const axis_map *m) {
-  for (int a = 0; a < p->n_accs; a++)
-    for (int i = 0; i < p->accs[a].n_products; i++)
-      if (has_places(&p->accs[a].products[i], p->n_batch + p->n_m + p->n_n, known, *m))
-        return true;
-  return false;
 }
 
 /* The checks of a mapped load, v / divisor in place of v. */
@@ -269,8 +253,7 @@ static sn_status make_acc(emit_env *env, const matmul_acc *of, int n_axes, const
     matmul_product *to = &products[out->n_products];
     axis_map all = *m;
     *to = *from;
-    if (!map_kernel(&from->a, n_axes, n_axes, &all, to->k) ||
-        !map_kernel(&from->b, n_axes, n_axes, &all, to->k))
+    if (!map_kernel(&from->a, n_axes, &all, to->k) || !map_kernel(&from->b, n_axes, &all, to->k))
       continue;
     SN_TRY(map_operand(env, &from->a, &all, &to->a));
     SN_TRY(map_operand(env, &from->b, &all, &to->b));
@@ -308,7 +291,7 @@ typedef struct cutter {
 
 static sn_status cut_from(cutter *c, int axis) {
   int n_axes = c->of->n_batch + c->of->n_m + c->of->n_n;
-  if (axis == n_axes || !any_places(c->of, axis, &c->map))
+  if (axis == n_axes)
     return make_phase(c->env, c->of, &c->map, &c->made[c->n++]);
   int64_t by = c->steps.by[axis];
   c->map.by[axis] = by;
@@ -346,7 +329,7 @@ static sn_status add_parts(emit_env *env, const matmul_part *of, part *parts, in
   for (int i = 0; i < n_cut; i++) {
     matmul_part *p = &parts[*n].u.matmul;
     *p = cut[i];
-    SN_TRY(matmul_fold(env, p));
+    SN_TRY(matmul_fold(env, p, n_cut > 1));
     ++*n;
   }
   return SN_OK;
