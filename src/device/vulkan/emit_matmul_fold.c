@@ -191,6 +191,53 @@ static void sort_all(regions r) {
     }
 }
 
+/* --- directions --- */
+
+/* Whether an axis can be counted from its end in a sum; *back: it is counted downwards. */
+static bool may_turn(sn_dim base, int n, const term *terms, int axis, bool *back) {
+  for (int i = 0; i < n; i++) {
+    if (terms[i].axis != axis)
+      continue;
+    if (!term_is_plain(&terms[i]) || !dim_is_number(terms[i].stride) || !dim_is_number(base))
+      return false;
+    *back = *back || terms[i].stride < 0;
+  }
+  return true;
+}
+
+static void count_back(sn_dim *base, int n, const term *terms, int axis, int64_t extent) {
+  for (int i = 0; i < n; i++)
+    if (terms[i].axis == axis) {
+      *base += terms[i].stride * (extent - 1);
+      own(terms)[i].stride = -terms[i].stride;
+    }
+}
+
+/* An axis of k along which operand a is read downwards, as gradients read windows, is counted from its end: then they are
+ * read as convolutions read them. */
+static void turn_axis(regions r, int axis, int64_t extent) {
+  bool back = false, other = false;
+  for (int k = 0; k < r.n; k++)
+    for (int i = 0; i < r.at[k]->n; i++) {
+      const access *at = &r.at[k]->code[i].at;
+      if (!may_turn(at->base, at->n_terms, at->terms, axis, k == 0 ? &back : &other))
+        return;
+      for (int c = 0; c < at->n_checks; c++)
+        if (at->checks[c].divisor != 1 || !may_turn(at->checks[c].offset, at->checks[c].n_terms,
+                                                    at->checks[c].terms, axis, &other))
+          return;
+    }
+  for (int k = 0; k < r.n && back; k++)
+    for (int i = 0; i < r.at[k]->n; i++) {
+      access *at = (access *)&r.at[k]->code[i].at;
+      count_back(&at->base, at->n_terms, at->terms, axis, extent);
+      for (int c = 0; c < at->n_checks; c++) {
+        check *one = (check *)&at->checks[c];
+        count_back(&one->offset, one->n_terms, one->terms, axis, extent);
+      }
+    }
+}
+
 /* --- phases --- */
 
 /* The term of axis d of a check, or one that adds nothing. */
@@ -260,6 +307,9 @@ static sn_status copy_product(emit_env *env, const matmul_part *p, matmul_produc
   if (channel < 0)
     channel = channel_axis(env, &x->b, part_axes(p), x->n_k);
   turn_group((regions){2, both}, channel, part_axes(p), x->n_k, x->k);
+  for (int d = 0; d < x->n_k; d++)
+    if (dim_is_number(x->k[d]) && x->k[d] > 0)
+      turn_axis((regions){2, both}, part_axes(p) + d, x->k[d]);
   x->n_k = fold_group((regions){2, both}, part_axes(p), x->n_k, x->k, 0);
   return SN_OK;
 }

@@ -246,6 +246,28 @@ TEST(axes_and_checks_that_go) {
   end_rewritten(&r);
 }
 
+static bool counts_down(const region *r) {
+  for (int i = 0; i < r->n; i++)
+    for (int t = 0; t < r->code[i].at.n_terms; t++)
+      if (r->code[i].at.terms[t].stride < 0)
+        return true;
+  return false;
+}
+
+/* A gradient reads its window from the last place on, so that images are read upwards, as by a convolution. */
+TEST(windows_are_read_upwards) {
+  rewritten r;
+  const matmul_part *p;
+  if (rewrite_case("conv_grad_input(f32[1, 4, 6, 6], f32[4, 2, 3, 3]) size=[6, 6] stride=[1, 1] "
+                   "pad_before=[1, 1] pad_after=[1, 1] dilation=[1, 1] groups=1",
+                   &r) &&
+      (p = only_part(&r))) {
+    CHECK(!counts_down(&p->accs[0].products[0].a));
+    CHECK(counts_down(&p->accs[0].products[0].b));
+  }
+  end_rewritten(&r);
+}
+
 /* Of an image that is stored channels last, channels go behind the places of a window, wherever they are counted: in k (a convolution), in rows
  * (its gradient for the weight). */
 TEST(channels_go_last) {
