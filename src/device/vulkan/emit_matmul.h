@@ -122,7 +122,8 @@ typedef struct matmul {
   val batch, split;               /* numbers; split: 0 without pieces */
   bool
       columns_last; /* neighbouring columns of the result are neighbours in memory; otherwise rows are */
-  int64_t scratch; /* of pieces' sums */
+  int64_t scratch;           /* of pieces' sums */
+  const matmul_part *result; /* the part by the axes of its epilogue; NULL: not made yet */
 } matmul;
 
 /* Of a part and its way; the coordinates of the workgroup from its number, where each has so many points of the

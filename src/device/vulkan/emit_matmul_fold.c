@@ -363,3 +363,15 @@ sn_status matmul_fold(emit_env *env, matmul_part *p, bool phase) {
   sort_all(all);
   return SN_OK;
 }
+
+const matmul_part *matmul_fold_result(emit_env *env, const matmul_part *p) {
+  matmul_part *made = arena_copy(env->memory, p, sizeof *p);
+  if (!made || copy_region(env, p->extent, &made->epilogue) != SN_OK)
+    return NULL;
+  region *only[] = {&made->epilogue};
+  regions all = {1, only};
+  int first = p->n_batch + p->n_m;
+  made->n_n = fold_group(all, first, p->n_n, made->extent + first, 0);
+  made->n_m = fold_group(all, p->n_batch, p->n_m, made->extent + p->n_batch, made->n_n);
+  return made;
+}

@@ -5,6 +5,7 @@
  * such a kernel: so it is the same shader with pieces and without. */
 #include "device/vulkan/emit_four.h"
 #include "device/vulkan/emit_matmul.h"
+#include "device/vulkan/emit_matmul_rewrite.h"
 
 const sn_dim *matmul_extents(const matmul *m, int side) { return m->part->extent + m->first[side]; }
 
@@ -191,45 +192,67 @@ int matmul_points(const matmul_part *p) {
   return 1;
 }
 
+/* Whether fours of a side differ in one coordinate. */
+static bool has_whole_fours(const matmul_part *p, int side) {
+  four_axes along = last_axes(p, side);
+  return along.n > 0 && along.extent[along.first + along.n - 1] % 4 == 0;
+}
+
+/* The part for fours of a side. Along rows it has the axes of its epilogue alone: pixels that an operand must tell apart are one line in
+ * results, of which fours are whole also where a line of the image has no multiple of 4. */
+static const matmul_part *part_of_fours(matmul *m, int side) {
+  if (side == 1)
+    return m->part;
+  if (!m->result)
+    m->result = matmul_fold_result(&m->e->env, m->part);
+  m->e->k->s.failed = m->e->k->s.failed || !m->result;
+  return m->result ? m->result : m->part;
+}
+
+/* Coordinates of a point of the result, those of the batch as they are. */
+static void result_point(matmul *m, const matmul_part *r, val row, val column) {
+  emit_coordinates(m->e, row, r->n_batch, r->n_m, r->extent);
+  emit_coordinates(m->e, column, r->n_batch + r->n_m, r->n_n, r->extent);
+}
+
 /* Four points that are neighbours along a side, and their sums. */
-static void find_four(matmul *m, int side, val row, val column, val sums[][4], four_points *at) {
+static void find_four(matmul *m, int side, const val point[2], val sums[][4], four_points *at) {
   kernel *k = m->e->k;
-  const matmul_part *p = m->part;
-  at->along = last_axes(p, side);
+  const matmul_part *r = part_of_fours(m, side);
+  val before[REGION_AXES], row = point[0], column = point[1];
+  at->along = last_axes(r, side);
   int inner = at->along.first + at->along.n - 1;
-  bool whole = at->along.n > 0 && p->extent[inner] % 4 == 0; /* the four differ in one coordinate */
+  bool whole = has_whole_fours(r, side);
+  memcpy(before, m->e->axis, sizeof before);
   for (int u = 0; u < 4; u++) {
-    if (u == 0 || !whole) {
-      matmul_point(m, 0, side ? row : plus(k, row, u));
-      matmul_point(m, 1, side ? plus(k, column, u) : column);
-    }
+    if (u == 0 || !whole)
+      result_point(m, r, side ? row : plus(k, row, u), side ? plus(k, column, u) : column);
     memcpy(at->axes[u], m->e->axis, sizeof at->axes[u]);
     if (u > 0 && whole)
       at->axes[u][inner] = plus(k, at->axes[0][inner], u);
-    for (int a = 0; a < p->n_accs; a++)
+    for (int a = 0; a < r->n_accs; a++)
       at->acc[u][a] = sums[a][u];
   }
+  memcpy(m->e->axis, before, sizeof before);
+}
+
+/* The epilogue at n fours along a side, in step. */
+static void run_epilogue_fours(matmul *m, int side, int n, val at[][2], val sums[][EMIT_ACCS][4]) {
+  four_points points[EMIT_FOURS] = {0};
+  val before[REGION_AXES];
+  memcpy(before, m->e->axis, sizeof before);
+  for (int i = 0; i < n; i++)
+    find_four(m, side, at[i], sums[i], &points[i]);
+  m->e->k->ones = true;
+  emit_region_fours(m->e, &part_of_fours(m, side)->epilogue, n, points);
+  m->e->k->ones = false;
+  memcpy(m->e->axis, before, sizeof before);
 }
 
 static void run_epilogue_four(matmul *m, int side, val row, val column, val sums[][4]) {
-  four_points at = {0};
-  find_four(m, side, row, column, sums, &at);
-  m->e->k->ones = true;
-  emit_region_four(m->e, &m->part->epilogue, &at);
-  m->e->k->ones = false;
-}
-
-void matmul_result_fours(matmul *m, int n, val at[][2], val sums[][EMIT_ACCS][4]) {
-  four_points points[EMIT_FOURS] = {0};
-  for (int i = 0; i < n && m->way->splits > 1; i++)
-    matmul_result_four(m, at[i][0], at[i][1], sums[i]);
-  if (m->way->splits > 1)
-    return;
-  for (int i = 0; i < n; i++)
-    find_four(m, m->columns_last, at[i][0], at[i][1], sums[i], &points[i]);
-  m->e->k->ones = true;
-  emit_region_fours(m->e, &m->part->epilogue, n, points);
-  m->e->k->ones = false;
+  val at[1][2] = {{row, column}}, one[1][EMIT_ACCS][4] = {0};
+  memcpy(one[0], sums, (size_t)m->part->n_accs * sizeof one[0][0]);
+  run_epilogue_fours(m, side, 1, at, one);
 }
 
 void matmul_result_four(matmul *m, val row, val column, val sums[][4]) {
@@ -243,6 +266,15 @@ void matmul_result_four(matmul *m, val row, val column, val sums[][4]) {
     k_store(k, pieces_address(m), k_shr(k, at, 2), k_vector(k, 4, sums[a]));
     at = k_add(k, at, apart);
   }
+}
+
+void matmul_result_fours(matmul *m, int n, val at[][2], val sums[][EMIT_ACCS][4]) {
+  if (!has_pieces(m)) {
+    run_epilogue_fours(m, m->columns_last, n, at, sums);
+    return;
+  }
+  for (int i = 0; i < n; i++)
+    matmul_result_four(m, at[i][0], at[i][1], sums[i]);
 }
 
 void matmul_result_columns(matmul *m, val row, val column, val sums[][4]) {

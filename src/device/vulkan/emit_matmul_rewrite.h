@@ -24,6 +24,8 @@ sn_status matmul_cut(emit_env *env, const matmul_part *of, const matmul_part **o
                      int *out_n) SN_MUST_USE;
 /* A part with as few axes and checks as it can have; phase: one of several that a part was cut into, so that those of one form are alike. */
 sn_status matmul_fold(emit_env *env, matmul_part *p, bool phase) SN_MUST_USE;
+/* A copy of a part for its epilogue alone, whose rows and columns have as few axes as that can have. NULL: no memory. */
+const matmul_part *matmul_fold_result(emit_env *env, const matmul_part *p);
 
 /* Coordinate i of an axis is from[axis] + by[axis] * i'. */
 typedef struct axis_map {
