@@ -139,8 +139,9 @@ void matmul_point(matmul *m, int side, val flat);
 void matmul_k_point(matmul *m, const matmul_product *p, val flat);
 /* Sums at a point that exists: to where pieces meet, or through the epilogue. */
 void matmul_result(matmul *m, val row, val column, const val *sums);
-/* How many neighbours along the last side a thread should have results of: 4, or 1. With 4 that side's size is a multiple
- * of it, and this is for four, the first of which has a multiple of 4 as its number; sums by accumulator. */
+/* How many neighbours along the last side a thread should have results of: 4, which are stored together or have their coordinates
+ * together, or 1. With 4 that side's size is a multiple of it, and this is for four, the first of which has a multiple of 4 as its
+ * number; sums by accumulator. */
 int matmul_points(const matmul_part *p);
 void matmul_result_four(matmul *m, val row, val column, val sums[][4]);
 /* The same for several fours, at most EMIT_FOURS, whose epilogues run in step. */

@@ -176,6 +176,12 @@ static four_axes last_axes(const matmul_part *p, bool columns_last) {
                      p->extent};
 }
 
+/* Whether fours of a side differ in one coordinate. */
+static bool has_whole_fours(const matmul_part *p, int side) {
+  four_axes along = last_axes(p, side);
+  return along.n > 0 && along.extent[along.first + along.n - 1] % 4 == 0;
+}
+
 int matmul_points(const matmul_part *p) {
   bool columns_last = matmul_columns_last(p);
   four_axes along = last_axes(p, columns_last);
@@ -186,16 +192,14 @@ int matmul_points(const matmul_part *p) {
       return 1;
     size = d % 4 == 0 ? 4 : size * (d % 4);
   }
+  if (size % 4 != 0)
+    return 1;
   for (int i = 0; i < p->epilogue.n; i++)
-    if (p->epilogue.code[i].op == REGION_STORE)
-      return size % 4 == 0 && access_four(&p->epilogue.code[i].at, &along) == FOUR_NEXT ? 4 : 1;
+    if (p->epilogue.code[i].op == REGION_STORE) {
+      bool next = access_four(&p->epilogue.code[i].at, &along) == FOUR_NEXT;
+      return next || (p->epilogue.n == 2 && has_whole_fours(p, columns_last)) ? 4 : 1;
+    }
   return 1;
-}
-
-/* Whether fours of a side differ in one coordinate. */
-static bool has_whole_fours(const matmul_part *p, int side) {
-  four_axes along = last_axes(p, side);
-  return along.n > 0 && along.extent[along.first + along.n - 1] % 4 == 0;
 }
 
 /* The part for fours of a side. Along rows it has the axes of its epilogue alone: pixels that an operand must tell apart are one line in
