@@ -11,6 +11,7 @@
  *   emit_matmul_operand.c  what an operand's region is: where its elements stand in memory
  *   emit_matmul_panel.c    operands into panels
  *   emit_matmul_result.c   sums into results: the epilogue, pieces of k
+ *   emit_matmul_sums.c     results that are nothing but sums
  *
  * Sides: 0 is a with the rows m of the result, 1 is b with the columns n. Invariants: nothing is read but at points
  * that exist: coordinates past an end are moved to the last that there is, and what k has no element for counts as
@@ -122,8 +123,9 @@ typedef struct matmul {
   val batch, split;               /* numbers; split: 0 without pieces */
   bool
       columns_last; /* neighbouring columns of the result are neighbours in memory; otherwise rows are */
-  int64_t scratch;           /* of pieces' sums */
-  const matmul_part *result; /* the part by the axes of its epilogue; NULL: not made yet */
+  int64_t scratch;                   /* of pieces' sums */
+  const matmul_part *result;         /* the part by the axes of its epilogue; NULL: not made yet */
+  sn_dim strides[REGION_AXES], base; /* of its sums, where they are apart: see emit_matmul_sums.h */
 } matmul;
 
 /* Of a part and its way; the coordinates of the workgroup from its number, where each has so many points of the

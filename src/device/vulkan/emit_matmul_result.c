@@ -1,11 +1,11 @@
 /* The frame of matmul kernels: which points a workgroup has, and what becomes of its sums. See emit_matmul.h.
  *
  * With pieces of k, sums go to scratch memory, [piece][accumulator][batch][point of the result], and a second
- * launch adds the pieces in their order. A result that is nothing but the sums, stored in that order, is the one piece of
- * such a kernel: so it is the same shader with pieces and without. */
+ * launch adds the pieces in their order. A result that is nothing but sums is the one piece of such a kernel: see
+ * emit_matmul_sums.h. */
 #include "device/vulkan/emit_four.h"
-#include "device/vulkan/emit_matmul.h"
 #include "device/vulkan/emit_matmul_rewrite.h"
+#include "device/vulkan/emit_matmul_sums.h"
 
 const sn_dim *matmul_extents(const matmul *m, int side) { return m->part->extent + m->first[side]; }
 
@@ -16,54 +16,21 @@ static amount side_amount(const matmul_part *p, int side, int tile) {
 
 /* --- sums as they are --- */
 
-/* Whether a group of axes counts through the elements from `*run` on; *run: those of all axes so far. */
-static bool counts_on(const matmul_part *p, const access *at, int first, int n, int64_t *run) {
-  for (int d = first + n - 1; d >= first; d--) {
-    const term *of = NULL;
-    int n_terms = 0;
-    for (int i = 0; i < at->n_terms; i++)
-      if (at->terms[i].axis == d) {
-        of = &at->terms[i];
-        n_terms++;
-      }
-    if (p->extent[d] == 1)
-      continue;
-    if (n_terms != 1 || *run < 0 || of->stride != *run || of->div != 1 || of->mod != 0)
-      return false;
-    if (!dim_is_number(p->extent[d]) || !mul_fits(*run, p->extent[d], run))
-      *run = -1; /* that must have been the last */
-  }
-  return true;
-}
-
-/* The value whose elements are a part's only sums, in the order of pieces: see piece_at. 0: its epilogue is another. */
-static uint32_t only_sums(const emitter *e, const matmul_part *p) {
-  const instr *sum = &p->epilogue.code[0], *store = &p->epilogue.code[1];
-  bool last = matmul_columns_last(p);
-  int columns = p->n_batch + p->n_m, first[2] = {p->n_batch, columns}, n[2] = {p->n_m, p->n_n};
-  int64_t run = 1;
-  if (p->n_accs != 1 || p->epilogue.n != 2 || sum->op != REGION_ACC || store->op != REGION_STORE ||
-      store->a != 0 || store->at.base != 0 ||
-      e->env.program->values[store->at.value].type.dtype != SN_F32)
-    return 0;
-  for (int i = 0; i < store->at.n_terms; i++)
-    if (store->at.terms[i].axis == TERM_REG)
-      return 0;
-  bool all = counts_on(p, &store->at, first[last], n[last], &run) &&
-             counts_on(p, &store->at, first[!last], n[!last], &run) &&
-             counts_on(p, &store->at, 0, p->n_batch, &run);
-  return all ? store->at.value : 0;
+static sums_kind sums_of(const matmul *m) {
+  uint32_t value;
+  return m->way->direct ? matmul_sums(m->e, m->part, &value) : SUMS_OTHER;
 }
 
 /* Whether the kernel is one of pieces, perhaps of a single one. */
-static bool has_pieces(const matmul *m) {
-  return m->way->splits > 1 || (m->way->direct && only_sums(m->e, m->part));
-}
+static bool has_pieces(const matmul *m) { return m->way->splits > 1 || sums_of(m) != SUMS_OTHER; }
 
 /* Where pieces are. */
 static val pieces_address(const matmul *m) {
-  return m->way->splits > 1 ? k_scratch(m->e->k, m->scratch)
-                            : k_address(m->e->k, only_sums(m->e, m->part));
+  uint32_t value;
+  if (m->way->splits > 1)
+    return k_scratch(m->e->k, m->scratch);
+  matmul_sums(m->e, m->part, &value);
+  return k_address(m->e->k, value);
 }
 
 /* --- points --- */
@@ -156,8 +123,14 @@ static val piece_at(matmul *m, val row, val column, val split, val *out_step) {
   return k_add(k, at, k_mul(k, m->batch, plane));
 }
 
+static void store_apart(matmul *m, int points, val row, val column, const val *sums);
+
 void matmul_result(matmul *m, val row, val column, const val *sums) {
   kernel *k = m->e->k;
+  if (sums_of(m) == SUMS_APART) {
+    store_apart(m, 1, row, column, sums);
+    return;
+  }
   if (!has_pieces(m)) {
     run_epilogue(m, row, column, sums);
     return;
@@ -202,21 +175,52 @@ int matmul_points(const matmul_part *p) {
   return 1;
 }
 
-/* The part for fours of a side. Along rows it has the axes of its epilogue alone: pixels that an operand must tell apart are one line in
- * results, of which fours are whole also where a line of the image has no multiple of 4. */
-static const matmul_part *part_of_fours(matmul *m, int side) {
-  if (side == 1)
-    return m->part;
+/* The part by the axes of its epilogue alone. */
+static const matmul_part *result_part(matmul *m) {
   if (!m->result)
     m->result = matmul_fold_result(&m->e->env, m->part);
   m->e->k->s.failed = m->e->k->s.failed || !m->result;
   return m->result ? m->result : m->part;
 }
 
+/* The part for fours of a side. Along rows it has the axes of its epilogue alone: pixels that an operand must tell apart are one line in
+ * results, of which fours are whole also where a line of the image has no multiple of 4. */
+static const matmul_part *part_of_fours(matmul *m, int side) {
+  return side == 1 ? m->part : result_part(m);
+}
+
 /* Coordinates of a point of the result, those of the batch as they are. */
 static void result_point(matmul *m, const matmul_part *r, val row, val column) {
   emit_coordinates(m->e, row, r->n_batch, r->n_m, r->extent);
   emit_coordinates(m->e, column, r->n_batch + r->n_m, r->n_n, r->extent);
+}
+
+/* Sums of neighbours along the last side, one by one, to the result or to a piece. */
+static void store_apart(matmul *m, int points, val row, val column, const val *sums) {
+  kernel *k = m->e->k;
+  const matmul_part *p = m->part, *r = result_part(m);
+  int n_axes = r->n_batch + r->n_m + r->n_n;
+  int inner = r->n_batch + r->n_m + (m->columns_last ? r->n_n : 0) - 1;
+  bool pieces = m->way->splits > 1;
+  val before[REGION_AXES];
+  memcpy(before, m->e->axis, sizeof before);
+  sums_strides(r, m->columns_last, pieces, m->strides);
+  m->base = pieces ? 0 : r->epilogue.code[1].at.base;
+  result_point(m, r, row, column);
+  k->ones = true;
+  val apart = k_sizes(k, p->n_batch + p->n_m + p->n_n, p->extent), base = k_size_of(k, &m->base);
+  val at = k_add(k, k_mul(k, m->split, apart), base);
+  for (int d = 0; d < n_axes; d++) {
+    val stride = k_size_of(k, &m->strides[d]);
+    at = k_add(k, at, k_mul(k, m->e->axis[d], stride));
+  }
+  val address = pieces_address(m), next = points > 1 ? k_size_of(k, &m->strides[inner]) : 0;
+  k->ones = false;
+  for (int u = 0; u < points; u++) {
+    at = u ? k_add(k, at, next) : at;
+    k_store(k, address, at, sums[u]);
+  }
+  memcpy(m->e->axis, before, sizeof before);
 }
 
 /* Four points that are neighbours along a side, and their sums. */
@@ -261,6 +265,10 @@ static void run_epilogue_four(matmul *m, int side, val row, val column, val sums
 
 void matmul_result_four(matmul *m, val row, val column, val sums[][4]) {
   kernel *k = m->e->k;
+  if (sums_of(m) == SUMS_APART) {
+    store_apart(m, 4, row, column, sums[0]);
+    return;
+  }
   if (!has_pieces(m)) {
     run_epilogue_four(m, m->columns_last, row, column, sums);
     return;
@@ -377,13 +385,14 @@ sn_status matmul_join(emitter *e, const matmul_part *p, const matmul_way *way, i
     return SN_ERR_NO_MEMORY;
   matmul m = {.e = e, .part = p, .way = way, .scratch = scratch};
   amount all = {p->n_batch + p->n_m + p->n_n, 1, p->extent};
-  uint32_t value = only_sums(e, p);
-  int points = value ? flat_points(p) : matmul_points(p);
+  uint32_t value;
+  bool line = matmul_sums(e, p, &value) == SUMS_FLAT;
+  int points = line ? flat_points(p) : matmul_points(p);
   set_axes(&m);
   val number = k_add(k, times(k, k->group, JOIN_THREADS), k->local),
       flat = times(k, number, points);
   k_if inside = k_if_begin(k, k_lt(k, flat, k_amount(k, &all)));
-  if (value)
+  if (line)
     join_flat(&m, flat, points, value);
   else
     join_results(&m, flat, points);
