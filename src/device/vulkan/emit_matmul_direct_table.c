@@ -34,6 +34,7 @@ void direct_fill_table(direct *d, val from, val to, val size) {
   kernel *k = d->m.e->k;
   d->table_first = from;
   k_loop l = k_loop_rolled(k, k_add(k, from, k->local), to, k_index(k, k->threads));
+  k->ones = true; /* strides of 1 are strides like others: one shader */
   for (int i = 0; i < 2; i++) {
     operand_k there = operand_at_k(&d->m, &d->sides[i].o, l.i, size);
     int side = d->sides[i].o.side;
@@ -41,6 +42,7 @@ void direct_fill_table(direct *d, val from, val to, val size) {
     for (int c = 0; c < d->sides[i].o.n_checks; c++)
       put(d, l.i, 1 + c, there.check[c]);
   }
+  k->ones = false;
   k_loop_end(k, &l);
   k_words_barrier(k);
 }
