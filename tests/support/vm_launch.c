@@ -36,6 +36,7 @@ static uint64_t slot_value(const vm_launcher *l, const slot *s) {
   case SLOT_SCRATCH: return l->scratch + (uint64_t)s->byte;
   case SLOT_KEPT: return l->kept + (uint64_t)s->byte;
   case SLOT_NUMBER: return (uint64_t)s->byte;
+  case SLOT_ZEROS: return l->zeros;
   case SLOT_FAILURES: return l->failures;
   }
   return 0;

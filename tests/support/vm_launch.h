@@ -10,7 +10,7 @@ typedef struct vm_launcher {
   vm *v;
   const int64_t *sizes;      /* of the run; NULL: all are numbers */
   const uint64_t *addresses; /* by value of the program */
-  uint64_t scratch, kept, failures;
+  uint64_t scratch, kept, failures, zeros;
   int block_bytes; /* that a block may have */
   vm_order order;
   uint32_t seed;

@@ -20,7 +20,7 @@ typedef struct machine {
   struct shader_table shaders;
   vm_memory *home[HOMES]; /* arenas: one; leaves and constants: by index */
   int n_home[HOMES];
-  vm_memory failures, scratch, kept;
+  vm_memory failures, zeros, scratch, kept;
   uint64_t *addresses;
   const step
       *absorbed; /* the step before, where it has no launches since the one at hand computes it */
@@ -104,6 +104,9 @@ static void map_values(machine *m) {
   }
   vm_memory_create(&m->failures, 8 * (size_t)p->n_sites + 8);
   vm_memory_define(&m->failures, 0, m->failures.bytes, true);
+  vm_memory_create(&m->zeros, 16);
+  vm_memory_define(&m->zeros, 0, m->zeros.bytes, true);
+  m->launcher.zeros = vm_map(m->v, &m->zeros, 0, m->zeros.bytes, VM_READ);
   m->launcher.failures = vm_map(m->v, &m->failures, 0, 8 * (size_t)p->n_sites, VM_READ | VM_WRITE);
 }
 
@@ -114,6 +117,7 @@ static void free_memory(machine *m) {
     free(m->home[h]);
   }
   vm_memory_destroy(&m->failures);
+  vm_memory_destroy(&m->zeros);
   free(m->addresses);
 }
 

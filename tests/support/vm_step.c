@@ -14,7 +14,7 @@ enum { MAX_VALUES = 256 };
 typedef struct machine {
   vm_step *step;
   vm *v;
-  vm_memory values[MAX_VALUES], scratch, kept, failures;
+  vm_memory values[MAX_VALUES], scratch, kept, failures, zeros;
   uint64_t address[MAX_VALUES], failures_at;
   arena memory;
   struct shader_table shaders;
@@ -109,6 +109,7 @@ static bool run_all(machine *m, const step *s) {
                    .addresses = m->address,
                    .scratch = vm_map(m->v, &m->scratch, 0, m->scratch.bytes, VM_READ | VM_WRITE),
                    .failures = m->failures_at,
+                   .zeros = vm_map(m->v, &m->zeros, 0, m->zeros.bytes, VM_READ),
                    .block_bytes = v->target.block_bytes,
                    .order = v->order,
                    .seed = v->seed};
@@ -133,6 +134,8 @@ bool vm_step_run(vm_step *v, const step *s) {
   v->finding[0] = 0;
   v->launches = 0;
   map_values(m);
+  vm_memory_create(&m->zeros, 16);
+  vm_memory_define(&m->zeros, 0, m->zeros.bytes, true);
   vm_memory_create(&m->failures, sizeof v->failures);
   vm_memory_define(&m->failures, 0, sizeof v->failures, true);
   m->failures_at = vm_map(m->v, &m->failures, 0, sizeof v->failures, VM_READ | VM_WRITE);
@@ -141,6 +144,7 @@ bool vm_step_run(vm_step *v, const step *s) {
   v->steps = vm_steps(m->v);
   unmap_values(m);
   vm_memory_destroy(&m->failures);
+  vm_memory_destroy(&m->zeros);
   for (int i = 0; i < m->shaders.n; i++)
     vm_validate(m->shaders.at[i], archetype_name(s->kind));
   vm_destroy(m->v);

@@ -103,6 +103,8 @@ static void place_slot(device_plan *dp, const slot *s, uint32_t word, int64_t sc
     set_word(b, word, room_address(&dp->kept) + (uint64_t)s->byte);
   else if (s->kind == SLOT_NUMBER)
     set_word(b, word, (uint64_t)s->byte);
+  else if (s->kind == SLOT_ZEROS)
+    set_word(b, word, room_address(&dp->constants) + (uint64_t)dp->zeros_at);
   else if (s->kind == SLOT_FAILURES)
     set_word(b, word, room_address(&dp->failures));
   else if (amount_varies(&s->of))

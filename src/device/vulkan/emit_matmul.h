@@ -102,6 +102,7 @@ typedef struct operand {
   sn_dtype dtype;
   const access *at;
   bool takes_pairs; /* of halves, where the value is stored so */
+  bool zeros;       /* where a check fails, loads are zeros; otherwise anything */
   int n_checks;     /* that can fail */
   const check *checks[ACCESS_CHECKS];
 } operand;

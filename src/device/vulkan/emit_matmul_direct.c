@@ -145,13 +145,13 @@ static void undo_scales(direct *d) {
 
 /* The stages of this subgroup, all neighbours. */
 typedef struct stages {
-  val first, last, number; /* k of the first and the last one; how many */
-  val begin;               /* k of the one to begin with; behind the last comes the first */
+  val first, last, span; /* k of the first and the last one; elements of k of all */
+  val begin;             /* k of the one to begin with; behind the last comes the first */
 } stages;
 
 /* Workgroups with the same weights begin at different places of k: each brings some of the weights from memory, and meets what the others have
  * brought, where all of them would wait for the same ones. */
-static val begin_of(direct *d, const stages *of) {
+static val begin_of(direct *d, const stages *of, val number) {
   kernel *k = d->m.e->k;
   bool packed = false;
   for (int i = 0; i < d->n_sides; i++)
@@ -161,7 +161,7 @@ static val begin_of(direct *d, const stages *of) {
   int each = direct_points(d->shape, 0);
   amount tiles = {d->m.part->n_m, each, d->m.part->extent + d->m.part->n_batch};
   val tile = high_part(k, d->m.begin[0], each);
-  val stage = k_div(k, k_mul(k, tile, of->number), k_amount(k, &tiles));
+  val stage = k_div(k, k_mul(k, tile, number), k_amount(k, &tiles));
   return k_add(k, of->first, times(k, stage, DIRECT_SIDE));
 }
 
@@ -170,27 +170,30 @@ static stages stages_of(direct *d, val from, val to) {
   int n = d->shape->slices;
   val all = high_part(k, plus(k, k_sub(k, to, from), DIRECT_SIDE - 1), DIRECT_SIDE);
   val each = high_part(k, plus(k, all, n - 1), n), before = k_mul(k, d->slice, each);
-  stages of;
-  of.number = k_max(k, k_index(k, 0), k_min(k, each, k_sub(k, all, before)));
+  val number = k_max(k, k_index(k, 0), k_min(k, each, k_sub(k, all, before)));
+  stages of = {.span = times(k, number, DIRECT_SIDE)};
   of.first = k_add(k, from, times(k, before, DIRECT_SIDE));
-  of.last = k_add(k, of.first, times(k, plus(k, of.number, -1), DIRECT_SIDE));
-  of.begin = begin_of(d, &of);
+  of.last = plus(k, k_add(k, of.first, of.span), -DIRECT_SIDE);
+  of.begin = begin_of(d, &of, number);
   return of;
 }
 
-/* Behind the last one another is loaded, for nobody. */
+/* The stage at a place counted from the first on. */
+static val stage_at(kernel *k, const stages *of, val at) {
+  return k_select(k, k_le(k, at, of->last), at, k_sub(k, at, of->span));
+}
+
+/* Behind the last stage another one is loaded, for nobody. */
 static void sum_stages(direct *d, const stages *of, val size) {
   kernel *k = d->m.e->k;
-  val none = k_index(k, 0), stage = k_var(k, of->begin);
-  k_if some = k_if_begin(k, k_lt(k, none, of->number));
+  val end = k_add(k, of->begin, of->span);
+  k_if some = k_if_begin(k, k_lt(k, of->begin, end));
   for (int words = 0; words < 2; words++)
     load_stage(d, words, of->begin, size);
   k_if_end(k, &some);
-  k_loop l = k_loop_rolled(k, none, of->number, k_index(k, 1));
-  val at = k_get(k, stage), next = plus(k, at, DIRECT_SIDE);
-  next = k_select(k, k_le(k, next, of->last), next, of->first);
-  use_stage(d, at, next, size);
-  k_set(k, stage, next);
+  k_loop l = k_loop_rolled(k, of->begin, end, k_index(k, DIRECT_SIDE));
+  val next = stage_at(k, of, plus(k, l.i, DIRECT_SIDE));
+  use_stage(d, stage_at(k, of, l.i), next, size);
   k_loop_end(k, &l);
 }
 

@@ -88,6 +88,11 @@ static void packed_use(direct *d, direct_side *s) {
 
 /* --- operands as they are --- */
 
+/* Whether it must be known which elements exist. */
+static bool has_notes(const direct_side *s) {
+  return s->o.plain && s->o.n_checks > 0 && !s->o.zeros;
+}
+
 static bool may_take_pairs(const direct *d, const operand *o) {
   return d->half == SN_BF16 && d->products == 3 && o->plain && o->along_k && o->width == EACH &&
          o->dtype == SN_F32 && o->code->n == 1;
@@ -106,6 +111,7 @@ void direct_side_open(direct *d, direct_side *s) {
     return;
   }
   s->o.takes_pairs = may_take_pairs(d, o);
+  s->o.zeros = o->plain && o->n_checks > 0 && o->width == EACH && o->dtype == SN_F32;
   s->paired = s->o.takes_pairs && is_paired(&d->m.e->env, o->at->value);
   if (d->half == SN_F16) {
     s->exponent[0] = k_var(k, k_i32(k, SCALE_LEAST));
@@ -114,7 +120,7 @@ void direct_side_open(direct *d, direct_side *s) {
   s->at.n = o->plain ? s->points / by : 0;
   for (int i = 0; i < s->points && o->plain; i += by)
     operand_row(&d->m, o, &s->at, i / by, point_at(d, s, i));
-  for (int i = 0; i < s->points * 2 && o->n_checks > 0; i++)
+  for (int i = 0; i < s->points * 2 && has_notes(s); i++)
     s->there[i / 2][i % 2] = k_var(k, k_u32(k, 0));
   open_kept(k, s, k_f32(k, 0));
 }
@@ -165,7 +171,7 @@ static void load_stage(direct *d, direct_side *s, val at_k, val size) {
     operand_k there = d->table ? direct_table_at(d, s, at, size) : operand_at_k(&d->m, o, at, size);
     for (int i = 0; i < s->points; i += by_points) {
       val ok = load_one(d, s, i, j, &there);
-      if (o->n_checks > 0)
+      if (has_notes(s))
         note(d, s, i, j, ok);
     }
   }
@@ -227,7 +233,7 @@ val direct_grows(direct *d, const direct_side *s, val *out_exponent) {
 
 void direct_convert(direct *d, direct_side *s, val at_k, val size) {
   kernel *k = d->m.e->k;
-  bool checks = s->o.plain && s->o.n_checks > 0, ends = ends_inside(s);
+  bool checks = has_notes(s), ends = ends_inside(s);
   int halves = d->products > 1 ? 2 : 1;
   val end[2] = {0, 0}, scale = d->half == SN_F16 && !s->packed ? k_get(k, s->scale) : 0;
   if (s->packed) {

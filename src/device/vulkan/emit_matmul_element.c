@@ -78,8 +78,12 @@ static void load_four(emitter *e, sn_dtype dtype, val address, val at, val *out)
   }
 }
 
+static val operand_address(matmul *m, const operand *o) {
+  return k_address_for(m->e->k, o->at->value, o->takes_pairs ? USE_OPERAND : USE_OTHER);
+}
+
 static void load_at(matmul *m, const operand *o, val at, val *out) {
-  val address = k_address_for(m->e->k, o->at->value, o->takes_pairs ? USE_OPERAND : USE_OTHER);
+  val address = operand_address(m, o);
   if (o->width == 4)
     load_four(m->e, o->dtype, address, at, out);
   else
@@ -91,6 +95,11 @@ static void load_at(matmul *m, const operand *o, val at, val *out) {
 static void load_checked(matmul *m, const operand *o, val ok, val at, val *out) {
   kernel *k = m->e->k;
   sn_dim count = m->e->env.program->values[o->at->value].count;
+  if (o->zeros) {
+    val there = k_address_plus(k, operand_address(m, o), at, sizeof(float));
+    load_four(m->e, SN_F32, k_select(k, ok, there, k_zeros(k)), k_index(k, 0), out);
+    return;
+  }
   if (dim_is_number(count) && count >= o->width) {
     load_at(m, o, k_select(k, ok, at, k_index(k, 0)), out);
     return;

@@ -247,6 +247,7 @@ val k_number(kernel *k, float x, uint32_t which) {
 }
 
 val k_failures(kernel *k) { return slot_word(k, &(slot){.kind = SLOT_FAILURES}); }
+val k_zeros(kernel *k) { return slot_word(k, &(slot){.kind = SLOT_ZEROS}); }
 
 val k_scratch(kernel *k, int64_t byte) {
   return slot_word(k, &(slot){.kind = SLOT_SCRATCH, .byte = byte});

@@ -128,7 +128,8 @@ val k_address(kernel *k, uint32_t value);          /* u64 */
 /* The same for who can use the value as pairs. */
 typedef enum value_use { USE_OPERAND = 1, USE_STORE = 2, USE_OTHER = 4 } value_use;
 val k_address_for(kernel *k, uint32_t value, value_use use);
-val k_failures(kernel *k);                         /* u64 */
+val k_failures(kernel *k); /* u64 */
+val k_zeros(kernel *k);    /* u64: of 16 bytes that are 0 */
 /* f32; equal numbers share a slot where `which` is the same. */
 val k_number(kernel *k, float x, uint32_t which);
 /* Takes `bytes` more of the step's scratch memory (aligned to 256): where they begin, for k_scratch in this and later kernels

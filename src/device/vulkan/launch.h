@@ -38,6 +38,7 @@ typedef enum slot_kind {
   SLOT_SCRATCH, /* of byte `byte` of the step's scratch memory */
   SLOT_KEPT,    /* of byte `byte` of the memory that the plan keeps from run to run */
   SLOT_NUMBER,  /* `byte`: the bits of a number that is no size */
+  SLOT_ZEROS,   /* of 16 bytes that are 0 */
   SLOT_FAILURES /* of the table of failures: two 32-bit words a site, 0 until one fails: 1, and the number to show */
 } slot_kind;
 typedef struct slot {

@@ -176,7 +176,8 @@ static sn_status place_constants(device_plan *dp) {
     dp->constant_at[i] = all;
     all += aligned((int64_t)p->constants[i].size);
   }
-  dp->constants = (plan_room){.what = "constants", .bytes = all};
+  dp->zeros_at = all;
+  dp->constants = (plan_room){.what = "constants", .bytes = all + aligned(PLAN_ZEROS)};
   return add_room(dp, &dp->device, &dp->constants);
 }
 
@@ -185,7 +186,9 @@ static sn_status upload_constants(device_plan *dp) {
   for (int i = 0; i < p->n_constants; i++)
     SN_TRY(gpu_write(dp->gpu, dp->ctx, dp->constants.block, dp->constants.at + dp->constant_at[i],
                      p->constants[i].data, (int64_t)p->constants[i].size));
-  return SN_OK;
+  static const char zeros[PLAN_ZEROS];
+  return gpu_write(dp->gpu, dp->ctx, dp->constants.block, dp->constants.at + dp->zeros_at, zeros,
+                   PLAN_ZEROS);
 }
 
 static sn_status place_leaves(device_plan *dp) {

@@ -20,7 +20,7 @@ typedef struct plan_room {
 } plan_room;
 
 /* Blocks of one kind of memory and what is in them. */
-enum { PLAN_BLOCKS = 64, PLAN_ALIGN = 256 };
+enum { PLAN_BLOCKS = 64, PLAN_ALIGN = 256, PLAN_ZEROS = 16 };
 typedef struct plan_blocks {
   gpu_block block[PLAN_BLOCKS];
   int64_t bytes[PLAN_BLOCKS];
@@ -117,7 +117,8 @@ struct device_plan {
   plan_blocks device, shared, host;
   arena_pieces arena, prepared;
   plan_room constants, scratch, kept, failures;
-  bool *keeps;                             /* by state: kept memory is made from it */
+  int64_t zeros_at; /* of PLAN_ZEROS bytes behind the constants, for loads that have no element */
+  bool *keeps;      /* by state: kept memory is made from it */
   plan_room *inputs, *outputs[2], *states; /* by leaf */
   /* Small outputs lie together in each set, so that one copy brings them all to the host, where `collected` is: runs do that
    * where the host does not see the GPU's memory. */
