@@ -205,7 +205,9 @@ static bool is_deep(const emit_env *env) {
 
 static void consider_direct(const emitter *e, const matmul_part *p, const extents *x,
                             choice *best) {
-  static const double alone[] = {457, 464, 460}, shared[] = {520, 315, 397}, once[] = {3.1, 2, 4.5};
+  /* Places and checks take registers, with which 256 threads have a unit for themselves. */
+  static const double alone[] = {457, 464, 460}, once[] = {3.1, 2, 4.5};
+  static const double shared[2][DIRECT_SHAPES] = {{520, 315, 397}, {700, 315, 397}};
   bool three = e->env.precision == SN_PRECISION_FAST, kept = direct_keeps(e, p);
   /* Of two accumulators, what they share is made once; what is not packed already has to be converted. */
   double factor = kept ? p->n_accs > 1 ? 0.75 : 1 : 1.25;
@@ -219,7 +221,7 @@ static void consider_direct(const emitter *e, const matmul_part *p, const extent
                    .columns = 16 * s->fragments[1] * s->subgroups[1],
                    .depth = 16 * s->slices,
                    .alone = alone[i] * factor,
-                   .shared = shared[i] * factor,
+                   .shared = shared[has_checks(e, p)][i] * factor,
                    .once = once[i],
                    .checks = 45,
                    .launch = 3600};
