@@ -51,6 +51,11 @@ static void place_points(emitter *e, row *r, val first, val end, bool whole) {
       at->axis[p->n_outer - 1] = r->axis[u % rows][p->n_outer - 1];
       continue;
     }
+    if (r->shape.four && u % 4 > 0 && p->extent[p->n_axes - 1] % 4 == 0) {
+      memcpy(at->axis, at[-1].axis, sizeof at->axis); /* fours end where the last axis does */
+      at->axis[p->n_axes - 1] = k_add(e->k, at->axis[p->n_axes - 1], k_index(e->k, 1));
+      continue;
+    }
     memcpy(e->axis, r->axis[0], sizeof e->axis);
     if (!whole || first != k_index(e->k, 0) || !number_coordinates(e, p, u / rows))
       emit_coordinates(e, at->flat, p->n_outer, n_inner, p->extent);
