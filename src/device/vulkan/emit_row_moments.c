@@ -30,7 +30,7 @@ static bool is_same(const emitter *e, const loop_part *p, reg a, reg b, int dept
     return false;
   if (x->op == REGION_LOAD)
     return row_is_ready(e, p, a) && row_is_ready(e, p, b) && access_same(&x->at, &y->at);
-  if (x->op == REGION_INSIDE)
+  if (x->op == REGION_INSIDE || x->op == REGION_INDEX)
     return access_same(&x->at, &y->at);
   if (x->op == REGION_NUMBER)
     return x->x == y->x;

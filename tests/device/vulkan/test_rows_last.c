@@ -58,13 +58,24 @@ static sn_value batch_norm(sn_graph *g, sn_value x, int64_t c) {
   return sn_relu(g, sn_batch_norm_train(g, x, v[0], v[1], v[2], v[3], 0.1, 1e-3));
 }
 
-static sn_value joined(sn_graph *g, sn_value x, int64_t c) {
-  (void)c;
+static sn_value beside_itself(sn_graph *g, sn_value x) {
   sn_shape shape = sn_value_type(g, x).shape;
   sn_value y = sn_pool(g, x, SN_POOL_MAX, SN_INTS(2, 2), SN_INTS(2, 2), SN_INTS(0, 0),
                        SN_INTS(0, 0), SN_INTS(1, 1), false, false);
   y = sn_upsample_nearest(g, y, SN_SHAPE(shape.dim[2], shape.dim[3]), 0, 0);
-  return sn_tanh(g, sn_concat(g, (sn_value[]){x, y}, 2, 1));
+  return sn_concat(g, (sn_value[]){x, y}, 2, 1);
+}
+
+static sn_value joined(sn_graph *g, sn_value x, int64_t c) {
+  (void)c;
+  return sn_tanh(g, beside_itself(g, x));
+}
+
+/* Channels, by their number, are of one or the other. */
+static sn_value joined_norm(sn_graph *g, sn_value x, int64_t c) {
+  sn_value y = beside_itself(g, x);
+  sn_output(g, "joined", y);
+  return group_norm(g, y, 2 * c);
 }
 
 static const last_case cases[] = {
@@ -83,6 +94,9 @@ static const last_case cases[] = {
     {"batch norm", 3, 24, 6, batch_norm, true},
     {"batch norm of many pixels", 1, 16, 70, batch_norm, true},
     {"joined", 2, 12, 8, joined, true},
+    {"group norm of joined", 1, 8, 16, joined_norm, false},
+    {"group norm of joined, trained", 1, 4, 16, joined_norm, true},
+    {"group norm of joined, 6144", 1, 24, 16, joined_norm, false},
 };
 
 static void check_case(const last_case *c) {
@@ -270,6 +284,11 @@ TEST(norms_wait_once) {
   CHECK(!row_has_moments(f.e, &p, &all, 256));
   code[4].at.value = 1;
   code[6].b = 4;
+  CHECK(!row_has_moments(f.e, &p, &all, 256));
+  code[6].b = 5;
+  code[1].op = code[4].op = REGION_INDEX; /* where points are */
+  CHECK(row_has_moments(f.e, &p, &all, 256));
+  code[4].at.n_terms = 1;
   CHECK(!row_has_moments(f.e, &p, &all, 256));
   tear_down(&f);
 }
