@@ -2,6 +2,8 @@
  * memory between them. See emit.h. */
 #include "device/vulkan/emit.h"
 
+#include <math.h>
+
 int emit_threads(const emitter *e) { return e->env.target->units < 8 ? 64 : 256; }
 
 row_threads emit_row_threads(emitter *e, int lanes, bool columns) {
@@ -194,15 +196,15 @@ typedef struct moments {
   val sum, squares;
 } moments;
 
+/* Of as many each, apart is what the sums differ by. */
 static moments both_moments(emitter *e, moments a, moments b) {
   kernel *k = e->k;
-  double weight = (double)a.n * (double)b.n / (double)(a.n + b.n);
-  val mean[2] = {k_mul(k, a.sum, k_f32(k, (float)(1 / (double)a.n))),
-                 k_mul(k, b.sum, k_f32(k, (float)(1 / (double)b.n)))};
-  val apart = k_sub(k, mean[1], mean[0]),
-      more = k_mul(k, k_mul(k, apart, apart), k_f32(k, (float)weight));
+  double n = (double)a.n, m = (double)b.n, weight = n * m / (n + m);
+  val apart = a.n == b.n ? k_sub(k, b.sum, a.sum)
+                         : k_sub(k, k_mul(k, b.sum, k_f32(k, (float)(n / m))), a.sum);
+  apart = k_mul(k, apart, k_f32(k, (float)(sqrt(weight) / n)));
   return (moments){a.n + b.n, k_add(k, a.sum, b.sum),
-                   k_add(k, k_add(k, a.squares, b.squares), more)};
+                   k_fma(k, apart, apart, k_add(k, a.squares, b.squares))};
 }
 
 static val other_lane(emitter *e, val x, int mask) {
