@@ -188,8 +188,8 @@ static bool reads_image(const emit_env *env, const region *r) {
 }
 
 /* Errors of convolutions behind each other add up, and gradients go through all of them: where there are many, all but gradients have products
- * of 21 bits. (With 16 for all, the gradients of ResNet-50, 110 such steps, are off by 3e-3 of their norms, with 16 for gradients alone by
- * 6e-4; those of a U-Net, 43 steps, by 8e-5 with 16 for all.) */
+ * of 21 bits. (With 16 for all, the gradients of ResNet-50, 110 such steps, are off by 2e-3 of their norms, with 16 for gradients alone by
+ * 3e-4; those of a U-Net, 43 steps, by 4e-6 with 16 for all.) */
 static bool is_deep(const emit_env *env) {
   enum { MANY = 64 };
   const program *p = env->program;
@@ -223,7 +223,7 @@ static void consider_direct(const emitter *e, const matmul_part *p, const extent
                    .alone = alone[i] * factor,
                    .shared = shared[has_checks(e, p)][i] * factor,
                    .once = once[i],
-                   .checks = 45,
+                   .checks = is_scattered(e, p) ? 500 : 45,
                    .launch = 3600};
     if (direct_fits(e, s, p))
       consider(e, p, x, way, &c, best);

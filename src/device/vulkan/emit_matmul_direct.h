@@ -6,9 +6,9 @@
  * whether those lie along k or along the points, and its sums are 4 rows by 8 columns. Subgroups of a workgroup have other tiles, or
  * other slices of k. A stage is 16 elements of k; the loads of the next one are on their way.
  *
- * `fast`: a number is the bf16 next to it, and what that leaves as a bf16 again (k_two_bf16): off by 2^-15 of it at most, by 2^-17 as a rule.
+ * `fast`: a number is the bf16 next to it, and what that leaves as a bf16 again (k_two_bf16): off by 2^-16 of it at most, by 2^-18 as a rule.
  * Of the four products of a and b the three larger ones are summed, in f32 by the matrices; the fourth is 2^-16 |a b| at most. So the error of a
- * sum of products is at most 2^-13 sum |a b|, and 2^-126 sum (|a| + |b|) where least numbers count as 0, and what f32 sums have; as a rule it is 7e-6
+ * sum of products is at most 2^-13 sum |a b|, and 2^-126 sum (|a| + |b|) where least numbers count as 0, and what f32 sums have; as a rule it is 4e-6
  * of the results (root of the mean square). bf16 have the range of f32, so there are no scales. An infinity, or what rounds to one, leaves no
  * number: sums that are none are made again by plain multiply-adds. `half`: one product.
  *
@@ -28,7 +28,7 @@ enum {
   DIRECT_TILES = DIRECT_FRAGMENTS / 2,  /* of 32 points */
   DIRECT_POINTS = 2 * DIRECT_FRAGMENTS, /* of a thread */
   DIRECT_SUMS = DIRECT_POINTS * 8,      /* of a thread, by accumulator */
-  DIRECT_TABLE = 1024                   /* elements of k */
+  DIRECT_TABLE = 1536                   /* elements of k */
 };
 
 /* One operand of the stages on their way: as it is, or packed (emit_matmul_packed.h). */

@@ -46,7 +46,7 @@ static bool comes_back(float x, float y) {
   if (isnan(x) || isinf(x))
     return isnan(x) ? isnan(y) : x == y;
   bool large = fabsf(x) > 3.38e38f; /* what would be rounded to an infinity is cut off */
-  return fabs((double)y - x) <= fabs((double)x) * (large ? 0x1p-15 : 0x1p-17);
+  return fabs((double)y - x) <= fabs((double)x) * (large ? 0x1p-15 : 0x1p-16);
 }
 
 TEST(numbers_come_back) {
