@@ -145,15 +145,46 @@ static int slices_of(const emitter *e, const loop_part *p, const row_deal *d, in
   return slices;
 }
 
+/* Norms whose rows are a workgroup's, of threads that have a few fours each and nothing else. The last phase takes one four after the
+ * other, so that its code, which a launch must fetch first, is that of one. */
+static void deal_fours(const emitter *e, const loop_part *p, int64_t points, row_deal *d) {
+  enum { FOURS = 4 };
+  int threads = d->threads, least = emit_threads(e);
+  if (least < 256 || d->columns || d->pieces > 1 || d->lanes < d->threads || !ends_with_stores(p) ||
+      !row_has_fours(e, p))
+    return;
+  if (threads > least && points % (threads * 4) != 0)
+    threads /= 2;
+  int64_t fours = points / (threads * 4);
+  if (fours < 2 || fours > FOURS || points % (threads * 4) != 0)
+    return;
+  row_shape shape = row_fours_shape((int)fours);
+  if (!row_has_moments(e, p, &shape, threads))
+    return;
+  d->threads = d->lanes = threads;
+  d->fours = (int)fours;
+}
+
+/* Workgroups share fours first, all lanes of them, then lanes. */
+static void share_fours(row_deal *d) {
+  d->shares = 1;
+  while (d->fours > 0 && d->slices % 2 == 0 && d->fours % (d->shares * 2) == 0) {
+    d->shares *= 2;
+    d->slices /= 2;
+  }
+}
+
 row_deal row_deal_of(const emitter *e, const loop_part *p) {
   int64_t rows = min_i64(INT32_MAX, sizes_most(&e->env, p->n_outer, p->extent));
   int64_t points = sizes_most(&e->env, p->n_axes - p->n_outer, p->extent + p->n_outer);
   points = min_i64(INT32_MAX, points);
   row_deal d = deal(e, p, rows, points);
   d.pieces = pieces_of(e, p, &d, rows, points);
+  deal_fours(e, p, points, &d);
   d.slices = slices_of(e, p, &d, rows, points);
   d.sliced = d.slices > 1;
   if (overwrites_loads(e, p, false)) /* one slice, of the same kernel */
     d.slices = 1;
+  share_fours(&d);
   return d;
 }

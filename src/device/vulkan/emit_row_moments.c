@@ -66,6 +66,13 @@ bool row_has_moments(const emitter *e, const loop_part *p, const row_shape *s, i
          is_same(e, p, p->code.code[sum].a, apart->a, 0);
 }
 
+static val add_up(emitter *e, int n, val *x) {
+  for (int by = 1; by < n; by *= 2)
+    for (int i = 0; i + by < n; i += 2 * by)
+      x[i] = k_add(e->k, x[i], x[i + by]);
+  return x[0];
+}
+
 void row_reduce_moments(emitter *e, row *r, int phase) {
   kernel *k = e->k;
   const loop_part *p = r->part;
@@ -75,15 +82,18 @@ void row_reduce_moments(emitter *e, row *r, int phase) {
     e->regs[0][reduction] = r->squares;
     return;
   }
-  val sum = e->regs[0][of], squares = 0;
-  for (int u = 1; u < n; u++)
-    sum = k_add(k, sum, e->regs[u][of]);
+  enum { CHAINS = 4 }; /* beside each other */
+  val sums[CHAINS] = {0}, squares[CHAINS] = {0};
+  for (int u = 0; u < n; u++)
+    sums[u % CHAINS] = u < CHAINS ? e->regs[u][of] : k_add(k, sums[u % CHAINS], e->regs[u][of]);
+  val sum = add_up(e, n < CHAINS ? n : CHAINS, sums);
   val mean = k_mul(k, sum, k_f32(k, 1 / (float)n));
   for (int u = 0; u < n; u++) {
-    val apart = k_sub(k, e->regs[u][of], mean);
-    squares = squares ? k_fma(k, apart, apart, squares) : k_mul(k, apart, apart);
+    val apart = k_sub(k, e->regs[u][of], mean), *to = &squares[u % CHAINS];
+    *to = u < CHAINS ? k_mul(k, apart, apart) : k_fma(k, apart, apart, *to);
   }
-  emit_reduce_moments(e, &r->threads, n, &sum, &squares);
+  val all = add_up(e, n < CHAINS ? n : CHAINS, squares);
+  emit_reduce_moments(e, &r->threads, n, &sum, &all);
   e->regs[0][reduction] = sum;
-  r->squares = squares;
+  r->squares = all;
 }

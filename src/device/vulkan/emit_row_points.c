@@ -22,7 +22,7 @@ static bool number_coordinates(emitter *e, const loop_part *p, int u) {
 /* The lane's point u from `first` on, of those below `end`; past it it is the last one. Of wide rows each has it. */
 static void place_point(emitter *e, row *r, int u, val first, val end, bool whole) {
   kernel *k = e->k;
-  struct row_point *at = &r->point[u];
+  struct row_point *at = &r->point[r->first + u];
   int rows = r->shape.rows, wide = r->shape.four ? 4 : 1;
   int64_t before = (int64_t)(u / rows) * r->threads.lanes;
   if (u % rows > 0) {
@@ -45,7 +45,7 @@ static void place_points(emitter *e, row *r, val first, val end, bool whole) {
   const loop_part *p = r->part;
   int n_inner = p->n_axes - p->n_outer, rows = r->shape.rows;
   for (int u = 0; u < r->shape.unroll; u++) {
-    struct row_point *at = &r->point[u];
+    struct row_point *at = &r->point[r->first + u];
     place_point(e, r, u, first, end, whole);
     if (u % rows > 0) {
       at->axis[p->n_outer - 1] = r->axis[u % rows][p->n_outer - 1];
@@ -141,7 +141,7 @@ static void emit_at_points(emitter *e, const row *r, int i) {
                  (load && row_is_overwritten(e, r->part, in));
   val before[REGION_AXES];
   memcpy(before, e->axis, sizeof before);
-  for (int u = 0; u < r->shape.unroll; u += vector ? 4 : 1) {
+  for (int u = r->first; u < r->first + r->shape.unroll; u += vector ? 4 : 1) {
     memcpy(e->axis, r->point[u].axis, sizeof e->axis);
     e->reg = e->regs[u];
     if (load && kind == FOUR_SAME && u % 4 > 0)
@@ -163,6 +163,44 @@ static val first_point(emitter *e, const row *r, val from) {
   return from ? k_add(e->k, from, lane) : lane;
 }
 
+/* --- fours that go one by one --- */
+
+/* Whether instruction i loads what the last phase alone reads, of the four of now. */
+static bool is_of_four(const emitter *e, const row *r, int i) {
+  const loop_part *p = r->part;
+  return r->one_by_one && r->loaded[i] && p->code.code[i].phase == p->n_phases - 1 &&
+         p->code.code[row_same_load(e, p, i)].phase == p->n_phases - 1;
+}
+
+/* Between these the four of now are the points. */
+static int begin_four(row *r) {
+  int kept = r->shape.unroll;
+  r->first = kept;
+  r->shape.unroll = 4;
+  return kept;
+}
+
+static void end_four(row *r, int kept) {
+  r->first = 0;
+  r->shape.unroll = kept;
+}
+
+/* What is of four `number` of the lane's alone; to registers behind those that are kept. */
+static void load_four(emitter *e, row *r, val number) {
+  kernel *k = e->k;
+  int kept = begin_four(r);
+  val before = k_mul(k, number, k_index(k, (int64_t)r->threads.lanes * 4));
+  place_points(e, r, first_point(e, r, before), 0, true);
+  for (int i = 0; i < r->part->code.n; i++) {
+    int same = is_of_four(e, r, i) ? row_same_load(e, r->part, i) : i;
+    if (is_of_four(e, r, i) && same == i)
+      emit_at_points(e, r, i);
+    for (int u = kept; u < kept + 4 && same != i; u++)
+      e->regs[u][i] = e->regs[u][same];
+  }
+  end_four(r, kept);
+}
+
 void row_keep(emitter *e, row *r) {
   kernel *k = e->k;
   const loop_part *p = r->part;
@@ -175,11 +213,13 @@ void row_keep(emitter *e, row *r) {
   for (int i = 0; i < p->code.n; i++) {
     r->loaded[i] = row_is_ready(e, p, i);
     int same = r->loaded[i] ? row_same_load(e, p, i) : i;
-    if (r->loaded[i] && same == i)
+    if (r->loaded[i] && same == i && !is_of_four(e, r, i))
       emit_at_points(e, r, i);
     for (int u = 0; u < r->shape.unroll && same != i; u++)
       e->regs[u][i] = e->regs[u][same];
   }
+  if (r->one_by_one)
+    load_four(e, r, r->share ? r->share : k_index(k, 0));
 }
 
 /* --- phases --- */
@@ -189,8 +229,8 @@ static void spread(emitter *e, const row *r, int phase) {
   for (int i = 0; i < r->part->code.n; i++) {
     const instr *in = &r->part->code.code[i];
     bool known = in->row ? in->phase <= phase : in->op == REGION_REDUCE && in->phase < phase;
-    for (int u = r->shape.rows; u < r->shape.unroll && known; u++)
-      e->regs[u][i] = e->regs[u % r->shape.rows][i];
+    for (int u = 0; u < r->shape.unroll && known; u++)
+      e->regs[r->first + u][i] = e->regs[u % r->shape.rows][i];
   }
 }
 
@@ -284,4 +324,47 @@ void row_points(emitter *e, row *r, int phase) {
   else
     loop_points(e, r, phase);
   reduce_rows(e, r, phase);
+}
+
+/* What the four of now has loaded: of those that are kept by its number, and what is its alone. That of the workgroup's first was
+ * asked for before the reductions, that of others is now. */
+static void take_four(emitter *e, row *r, int phase, val number, val first) {
+  kernel *k = e->k;
+  int n = r->part->code.n, kept = r->shape.unroll;
+  val ahead[REGION_MAX][4] = {{0}};
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < 4 && is_of_four(e, r, i); j++)
+      ahead[i][j] = k_var(k, e->regs[kept + j][i]);
+  k_if other = k_if_begin(k, k_ne(k, number, first));
+  load_four(e, r, number);
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < 4 && is_of_four(e, r, i); j++)
+      k_set(k, ahead[i][j], e->regs[kept + j][i]);
+  k_if_end(k, &other);
+  for (int i = 0; i < n; i++)
+    for (int j = 0; j < 4 && r->loaded[i] && r->part->code.code[i].phase == phase; j++) {
+      val x = e->regs[j][i];
+      for (int u = 4; u < kept && !is_of_four(e, r, i); u += 4)
+        x = k_select(k, k_eq(k, number, k_index(k, u / 4)), e->regs[u + j][i], x);
+      e->regs[kept + j][i] = is_of_four(e, r, i) ? k_get(k, ahead[i][j]) : x;
+    }
+}
+
+void row_points_one_by_one(emitter *e, row *r, int phase) {
+  kernel *k = e->k;
+  val first = r->share ? r->share : k_index(k, 0), by = k_index(k, 1);
+  if (r->share) {
+    k->ones = true;
+    by = k_size_of(k, &r->shares);
+    k->ones = false;
+  }
+  k_loop l = k_loop_begin(k, first, k_index(k, r->shape.unroll / 4), by);
+  take_four(e, r, phase, l.i, first);
+  int kept = begin_four(r);
+  val before = k_mul(k, l.i, k_index(k, (int64_t)r->threads.lanes * 4));
+  place_points(e, r, first_point(e, r, before), 0, true);
+  spread(e, r, phase);
+  emit_phase(e, r, phase);
+  end_four(r, kept);
+  k_loop_end(k, &l);
 }

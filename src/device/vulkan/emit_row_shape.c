@@ -155,3 +155,7 @@ row_shape row_wide_shape(const emitter *e, const loop_part *p, int lanes, int pi
   s.unroll = EMIT_WIDE * (s.kept ? (int)all : some);
   return s;
 }
+
+row_shape row_fours_shape(int fours) {
+  return (row_shape){.rows = 1, .unroll = 4 * fours, .kept = true, .four = true};
+}

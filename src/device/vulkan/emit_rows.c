@@ -83,6 +83,8 @@ static void emit_row_phase(emitter *e, const row *r, int phase, bool stores) {
     val first = is_first(e, r);
     if (r->piece)
       first = k_and(k, first, k_eq(k, r->piece, k_index(k, 0)));
+    if (r->share)
+      first = k_and(k, first, k_eq(k, r->share, k_index(k, 0)));
     k_if one = k_if_begin(k, first);
     row_instr(e, r, i);
     k_if_end(k, &one);
@@ -116,7 +118,10 @@ static void emit_point_phase(emitter *e, row *r, int phase) {
   if (!has_points(r, phase))
     return;
   wait_for_loads(e, r, phase, false);
-  row_points(e, r, phase);
+  if (r->one_by_one && phase == r->part->n_phases - 1)
+    row_points_one_by_one(e, r, phase);
+  else
+    row_points(e, r, phase);
 }
 
 /* --- pieces --- */
@@ -223,7 +228,7 @@ static void place_row(emitter *e, row *r, bool columns, int lanes, bool in_piece
     r->threads.own += r->shape.rows * (p->code.code[i].op == REGION_REDUCE);
   val group = k->group;
   val points = k_sizes(k, p->n_axes - p->n_outer, p->extent + p->n_outer), zero = k_index(k, 0);
-  r->piece = 0;
+  r->piece = r->share = 0;
   r->from = zero;
   if (in_pieces) {
     const amount pieces = {1, 1, &r->pieces};
@@ -237,6 +242,8 @@ static void place_row(emitter *e, row *r, bool columns, int lanes, bool in_piece
   if (r->sliced) {
     k->ones = true;
     group = k_divide(k, group, &(amount){1, 1, &r->slices}, &r->piece);
+    if (r->one_by_one)
+      group = k_divide(k, group, &(amount){1, 1, &r->shares}, &r->share);
     k->ones = false;
   }
   place_numbers(e, r, group, points);
@@ -270,8 +277,10 @@ static sn_status emit_whole_rows(emitter *e, row *r, int threads, int lanes, boo
     else if (phase < p->n_phases)
       emit_point_phase(e, r, phase);
   }
-  amount grid[2] = {{p->n_outer, r->threads.rows * r->shape.rows, p->extent}, {1, 1, &r->slices}};
-  kernel_grid(k, r->sliced ? 2 : 1, grid);
+  amount grid[3] = {{p->n_outer, r->threads.rows * r->shape.rows, p->extent},
+                    {1, 1, &r->slices},
+                    {1, 1, &r->shares}};
+  kernel_grid(k, !r->sliced ? 1 : r->one_by_one ? 3 : 2, grid);
   return emit_launch(e, false);
 }
 
@@ -344,8 +353,11 @@ sn_status emit_rows(emitter *e, const loop_part *p) {
   r->pieces = d.pieces;
   r->slices = d.slices;
   r->sliced = d.sliced;
-  r->shape =
-      d.wide > 1 ? row_wide_shape(e, p, d.lanes, d.pieces) : row_shape_of(e, p, d.lanes, d.columns);
+  r->shares = d.shares;
+  r->one_by_one = d.fours > 0;
+  r->shape = d.fours > 0  ? row_fours_shape(d.fours)
+             : d.wide > 1 ? row_wide_shape(e, p, d.lanes, d.pieces)
+                          : row_shape_of(e, p, d.lanes, d.columns);
   r->shape.kept = r->shape.kept && r->pieces == 1;
   r->moments = row_has_moments(e, p, &r->shape, d.lanes);
   sn_status status = r->pieces > 1 ? emit_in_pieces(e, r, d.threads, d.lanes, d.columns)

@@ -18,10 +18,12 @@ typedef struct row {
   row_threads threads;
   sn_dim pieces; /* 1: all of a row in one kernel; how many otherwise is a slot */
   bool sliced;   /* workgroups share the last phase of a row: */
-  sn_dim slices; /* so many, a power of two, 1 among them; a slot */
+  sn_dim slices; /* so many share its lanes, a power of two, 1 among them; a slot */
+  sn_dim shares; /* so many the fours of lanes, where these go one by one; a slot */
   val active;    /* bool: this thread's row is one; 0: always */
   val number;    /* of the row (the first of wide ones), index; the last one's where it is none */
   val piece;     /* or slice; index */
+  val share;     /* of its fours; index */
   val from, to;  /* points of the piece; none where the row is none */
   val axis[EMIT_WIDE][REGION_AXES]; /* of rows */
   /* by row, instruction: a variable with what a lane has of a reduction so far */
@@ -29,6 +31,8 @@ typedef struct row {
   int64_t scratch
       [REGION_MAX]; /* by instruction: where the results of a reduction's pieces begin, by row and piece */
   row_shape shape;
+  bool one_by_one; /* fours in the last phase: they are more than 1, and all exist */
+  int first;       /* point of those at hand; behind those that are kept: the four of now */
   struct row_point {
     val flat;   /* its number in the row, or another's where there is none */
     val exists; /* bool: there is such a point; 0: always */
@@ -46,8 +50,9 @@ typedef struct row_deal {
   bool columns;
   int wide; /* rows of a thread */
   int threads, lanes;
-  int pieces, slices;
+  int pieces, slices, shares;
   bool sliced; /* the kernel is for any number of slices */
+  int fours;   /* of a lane, one by one in the last phase; 0: not so */
 } row_deal;
 row_deal row_deal_of(const emitter *e, const loop_part *p);
 
@@ -86,6 +91,9 @@ bool row_has_moments(const emitter *e, const loop_part *p, const row_shape *s, i
 /* Behind phase 0: what lanes have of both at their points, made the row's; behind phase 1: it is there. */
 void row_reduce_moments(emitter *e, row *r, int phase);
 
+/* So many fours of a lane, kept, and one by one in the last phase. */
+row_shape row_fours_shape(int fours);
+
 /* Stands at row w of the thread's. */
 void row_stand(emitter *e, const row *r, int w);
 /* Instruction i of rows, at all of the thread's. */
@@ -96,5 +104,7 @@ void row_keep(emitter *e, row *r);
 void row_compute(emitter *e, row *r, val number);
 /* The points of a phase, to their reductions. */
 void row_points(emitter *e, row *r, int phase);
+/* The last phase of fours that go one by one: those of the workgroup's share. */
+void row_points_one_by_one(emitter *e, row *r, int phase);
 
 #endif
