@@ -145,15 +145,16 @@ static int slices_of(const emitter *e, const loop_part *p, const row_deal *d, in
   return slices;
 }
 
-/* Norms whose rows are a workgroup's, of threads that have a few fours each and nothing else. The last phase takes one four after the
- * other, so that its code, which a launch must fetch first, is that of one. */
+/* Norms whose rows are a workgroup's: as few threads as have the row in a few fours each. Putting together what threads have costs the
+ * same for each of them, so there are few; the last phase takes one four after the other, so that its code, which a launch must
+ * fetch first, is that of one. */
 static void deal_fours(const emitter *e, const loop_part *p, int64_t points, row_deal *d) {
   enum { FOURS = 4 };
   int threads = d->threads, least = emit_threads(e);
   if (least < 256 || d->columns || d->pieces > 1 || d->lanes < d->threads || !ends_with_stores(p) ||
       !row_has_fours(e, p))
     return;
-  if (threads > least && points % (threads * 4) != 0)
+  while (threads / 2 >= least && points % (threads * 2) == 0 && points / (threads * 2) <= FOURS)
     threads /= 2;
   int64_t fours = points / (threads * 4);
   if (fours < 2 || fours > FOURS || points % (threads * 4) != 0)
