@@ -196,13 +196,10 @@ typedef struct moments {
   val sum, squares;
 } moments;
 
-/* Of as many each, apart is what the sums differ by. */
+/* Of as many each: what their means differ by is what their sums do. */
 static moments both_moments(emitter *e, moments a, moments b) {
   kernel *k = e->k;
-  double n = (double)a.n, m = (double)b.n, weight = n * m / (n + m);
-  val apart = a.n == b.n ? k_sub(k, b.sum, a.sum)
-                         : k_sub(k, k_mul(k, b.sum, k_f32(k, (float)(n / m))), a.sum);
-  apart = k_mul(k, apart, k_f32(k, (float)(sqrt(weight) / n)));
+  val apart = k_mul(k, k_sub(k, b.sum, a.sum), k_f32(k, (float)sqrt(0.5 / (double)a.n)));
   return (moments){a.n + b.n, k_add(k, a.sum, b.sum),
                    k_fma(k, apart, apart, k_add(k, a.squares, b.squares))};
 }
@@ -218,17 +215,24 @@ static moments shuffled_moments(emitter *e, moments m, int from, int to) {
   return m;
 }
 
-static moments read_moments(emitter *e, const row_threads *t, const bundles *b, int64_t n) {
+/* Of the parts that this thread reads: `count`, a power of two, from number i on, two by two. */
+static moments read_part_moments(emitter *e, const row_threads *t, const bundles *b, int64_t n,
+                                 int i, int count) {
   kernel *k = e->k;
   int readers = readers_of(b), each = b->parts * t->rows;
-  val first = first_part(e, b, readers), places = k_index(k, (int64_t)t->taken * each);
-  moments all = {0};
-  for (int i = 0; i < b->parts; i += readers) {
-    val at = part_at(e, t, b, places, i ? k_add(k, first, k_index(k, i)) : first);
-    val beside = k_add(k, at, k_index(k, each));
-    moments next = {n, shared_lane(e, t, SN_F32, at), shared_lane(e, t, SN_F32, beside)};
-    all = i ? both_moments(e, all, next) : next;
+  if (count > 1) {
+    moments low = read_part_moments(e, t, b, n, i, count / 2);
+    return both_moments(e, low, read_part_moments(e, t, b, n, i + count / 2, count / 2));
   }
+  val first = first_part(e, b, readers), places = k_index(k, (int64_t)t->taken * each);
+  val at = part_at(e, t, b, places, i ? k_add(k, first, k_index(k, i * readers)) : first);
+  val beside = k_add(k, at, k_index(k, each));
+  return (moments){n, shared_lane(e, t, SN_F32, at), shared_lane(e, t, SN_F32, beside)};
+}
+
+static moments read_moments(emitter *e, const row_threads *t, const bundles *b, int64_t n) {
+  int readers = readers_of(b);
+  moments all = read_part_moments(e, t, b, n, 0, b->parts / readers);
   return shuffled_moments(e, all, b->from, b->from * readers);
 }
 
