@@ -79,12 +79,61 @@ val pairs_load_four(kernel *k, val address, val i) {
 
 /* --- which values --- */
 
-static bool may_be(const program_value *v) {
-  return v->home == HOME_ARENA && v->type.dtype == SN_F32;
+/* What the plan alone says of a value: whether all that load it are operands of products with neighbours along k. */
+enum { LOADED = 1, LOADED_OTHERWISE = 2 };
+
+typedef struct candidates {
+  const program *p;
+  const step *s; /* at hand */
+  unsigned char *loads;
+  bool any; /* the step at hand has one */
+} candidates;
+
+static bool is_candidate(const candidates *c, uint32_t value) {
+  const program_value *v = &c->p->values[value];
+  return v->home == HOME_ARENA && v->type.dtype == SN_F32 && c->loads[value] == LOADED;
 }
 
-/* Makes all kernels, in memory of its own. */
-static sn_status look(const emit_env *env, arena *memory, unsigned char *uses) {
+static bool along_k(const matmul_part *p, const matmul_product *product, const access *at) {
+  int first = p->n_batch + p->n_m + p->n_n;
+  for (int i = 0; i < at->n_terms; i++) {
+    const term *t = &at->terms[i];
+    if (t->axis != TERM_REG && t->axis >= first && t->stride == 1 &&
+        product->k[t->axis - first] != 1)
+      return true;
+  }
+  return false;
+}
+
+static bool is_operand(const matmul_part *p, const access *at) {
+  for (int a = 0; a < p->n_accs; a++)
+    for (int i = 0; i < p->accs[a].n_products; i++) {
+      const matmul_product *product = &p->accs[a].products[i];
+      const region *sides[2] = {&product->a, &product->b};
+      for (int side = 0; side < 2; side++)
+        if (sides[side]->n == 1 && at == &sides[side]->code[0].at)
+          return along_k(p, product, at);
+    }
+  return false;
+}
+
+static bool note_load(void *user, const step_use *use) {
+  candidates *c = user;
+  bool operand =
+      c->s->kind == STEP_MATMUL && use->at && is_operand(&c->s->parts[use->part].u.matmul, use->at);
+  if (!use->store)
+    c->loads[use->value] |= operand ? LOADED : LOADED_OTHERWISE;
+  return true;
+}
+
+static bool find_candidate(void *user, const step_use *use) {
+  candidates *c = user;
+  c->any = c->any || is_candidate(c, use->value);
+  return true;
+}
+
+/* Makes the kernels of all steps that have candidates, in memory of its own. */
+static sn_status look(const emit_env *env, candidates *c, arena *memory, unsigned char *uses) {
   const program *p = env->program;
   struct shader_table shaders = {0};
   struct kept_table kept = {0};
@@ -95,39 +144,36 @@ static sn_status look(const emit_env *env, arena *memory, unsigned char *uses) {
   own.pairs = NULL;
   for (int i = 0; i < program_steps(p); i++) {
     step_launches made;
+    c->any = false;
+    (void)step_each_use(&p->steps[i], find_candidate, c);
     own.kept = env->kept && i >= p->n_prepare ? &kept : NULL;
-    SN_TRY(emit_step(&own, &p->steps[i], &made));
+    if (c->any)
+      SN_TRY(emit_step(&own, &p->steps[i], &made));
   }
   return SN_OK;
-}
-
-static bool any_may(const program *p) {
-  for (uint32_t v = 1; v < p->n_values; v++)
-    if (may_be(&p->values[v]))
-      return true;
-  return false;
 }
 
 sn_status pairs_choose(emit_env *env) {
   const program *p = env->program;
   const gpu_target *t = env->target;
   env->pairs = NULL;
-  if (env->precision != SN_PRECISION_FAST || !t->places || !t->bf16_places || env->by_hand ||
-      !any_may(p))
+  if (env->precision != SN_PRECISION_FAST || !t->places || !t->bf16_places || env->by_hand)
     return SN_OK;
-  bool *pairs = arena_array(env->memory, p->n_values, sizeof *pairs);
-  unsigned char *uses = mem_alloc(env->ctx, p->n_values);
-  if (!pairs || !uses) {
-    mem_free(env->ctx, uses, uses ? p->n_values : 0);
-    return SN_ERR_NO_MEMORY;
-  }
   arena memory;
   arena_init(&memory, env->ctx);
-  sn_status status = look(env, &memory, uses);
+  bool *pairs = arena_array(env->memory, p->n_values, sizeof *pairs);
+  unsigned char *uses = arena_array(&memory, p->n_values, 1);
+  candidates c = {.p = p, .loads = arena_array(&memory, p->n_values, 1)};
+  sn_status status = pairs && uses && c.loads ? SN_OK : SN_ERR_NO_MEMORY;
+  for (int i = 0; i < program_steps(p) && status == SN_OK; i++) {
+    c.s = &p->steps[i];
+    (void)step_each_use(c.s, note_load, &c);
+  }
+  if (status == SN_OK)
+    status = look(env, &c, &memory, uses);
   for (uint32_t v = 1; v < p->n_values && status == SN_OK; v++)
-    pairs[v] = may_be(&p->values[v]) && uses[v] == (USE_OPERAND | USE_STORE);
+    pairs[v] = is_candidate(&c, v) && uses[v] == (USE_OPERAND | USE_STORE);
   arena_clear(&memory);
-  mem_free(env->ctx, uses, p->n_values);
   env->pairs = pairs;
   return status;
 }

@@ -4,7 +4,7 @@
  * more memory than f32. Both halves are rounded to the nearest; what would become an infinity is cut off,
  * infinities and NaN have no rest.
  *
- * Which values are stored so is found by making all kernels once, and seeing what these do: every store is one of four neighbours, every load is one
+ * Which values are stored so is found by making the kernels once that may have such values, and seeing what these do: every store is one of four neighbours, every load is one
  * that a direct kernel converts. Those who make sums again that are no numbers read elements of pairs as numbers. */
 #ifndef SINEW_DEVICE_VULKAN_EMIT_PAIRS_H
 #define SINEW_DEVICE_VULKAN_EMIT_PAIRS_H
