@@ -373,10 +373,20 @@ static void close_main(kernel *k) {
   }
 }
 
+/* Like hash_bytes, by words. */
+static uint64_t hash_words(const uint32_t *words, size_t n) {
+  uint64_t h = HASH_SEED;
+  for (size_t i = 0; i < n; i++) {
+    h = (h ^ words[i]) * 0x9e3779b97f4a7c15;
+    h ^= h >> 32;
+  }
+  return h;
+}
+
 /* The shader of these words, the one there is if there is one. */
 static const shader *intern(emit_env *env, const uint32_t *words, size_t n, const kernel *k) {
   size_t size = n * sizeof *words;
-  uint64_t hash = hash_bytes(HASH_SEED, words, size);
+  uint64_t hash = hash_words(words, n);
   struct shader_table *t = env->shaders;
   for (int i = 0; i < t->n; i++)
     if (t->at[i]->hash == hash && t->at[i]->n_words == n &&
@@ -405,15 +415,25 @@ static const shader *intern(emit_env *env, const uint32_t *words, size_t n, cons
   return t->at[t->n++] = made;
 }
 
-sn_status kernel_close(kernel *k, kernel_made *out) {
+/* The kernel's shader; NULL: no memory. Where it is only asked what kernels do (env->uses), that is one without code. */
+static const shader *finish(kernel *k) {
   emit_env *env = k->env;
   size_t n = 0;
+  if (env->uses)
+    return arena_alloc(env->memory, sizeof(shader));
+  uint32_t *words = spirv_finish(&k->s, &n);
+  const shader *made = words ? intern(env, words, n, k) : NULL;
+  mem_free(env->ctx, words, n * sizeof *words);
+  return made;
+}
+
+sn_status kernel_close(kernel *k, kernel_made *out) {
+  emit_env *env = k->env;
   close_main(k);
   sn_status status = SN_OK;
-  uint32_t *words = k->why ? NULL : spirv_finish(&k->s, &n);
   if (k->why)
     status = diag_fail(env->ctx, SN_ERR_UNSUPPORTED, "vulkan: a kernel cannot be made: %s", k->why);
-  else if (!words || !(out->code = intern(env, words, n, k)))
+  else if (!(out->code = finish(k)))
     status = SN_ERR_NO_MEMORY;
   out->part = (launch_part){.n_slots = k->n_slots, .n_grid = k->n_grid};
   memcpy(out->part.grid, k->grid, sizeof k->grid);
@@ -421,7 +441,6 @@ sn_status kernel_close(kernel *k, kernel_made *out) {
     out->part.slots = arena_copy(env->memory, k->slots, (size_t)k->n_slots * sizeof *k->slots);
   if (status == SN_OK && k->n_slots > 0 && !out->part.slots)
     status = SN_ERR_NO_MEMORY;
-  mem_free(env->ctx, words, n * sizeof *words);
   spirv_free(&k->s);
   mem_free(env->ctx, k, sizeof *k);
   return status;
