@@ -168,7 +168,8 @@ static val begin_of(direct *d, const stages *of, val number) {
 static stages stages_of(direct *d, val from, val to) {
   kernel *k = d->m.e->k;
   int n = d->shape->slices;
-  val all = high_part(k, plus(k, k_sub(k, to, from), DIRECT_SIDE - 1), DIRECT_SIDE);
+  val length = k_max(k, k_index(k, 0), k_sub(k, to, from)); /* the last pieces may have none */
+  val all = high_part(k, plus(k, length, DIRECT_SIDE - 1), DIRECT_SIDE);
   val each = high_part(k, plus(k, all, n - 1), n), before = k_mul(k, d->slice, each);
   val number = k_max(k, k_index(k, 0), k_min(k, each, k_sub(k, all, before)));
   stages of = {.span = times(k, number, DIRECT_SIDE)};
