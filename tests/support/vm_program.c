@@ -155,19 +155,23 @@ static void forget_values(machine *m, int number) {
   }
 }
 
+static emit_env env_of(machine *m, struct kept_table *kept) {
+  return (emit_env){.ctx = m->x->ctx,
+                    .memory = &m->memory,
+                    .program = m->p,
+                    .target = &m->x->target,
+                    .wide = m->x->wide,
+                    .precision = m->x->precision,
+                    .kept = kept,
+                    .pairs = m->pairs,
+                    .shaders = &m->shaders};
+}
+
 static sn_status run_step(machine *m, int number, bool first) {
   const step *s = &m->p->steps[number];
   step_launches launches;
   struct kept_table kept = {0}; /* each step has its own */
-  emit_env env = {.ctx = m->x->ctx,
-                  .memory = &m->memory,
-                  .program = m->p,
-                  .target = &m->x->target,
-                  .wide = m->x->wide,
-                  .precision = m->x->precision,
-                  .kept = &kept,
-                  .pairs = m->pairs,
-                  .shaders = &m->shaders};
+  emit_env env = env_of(m, &kept);
   SN_TRY(emit_step(&env, s, &launches));
   vm_memory_create(&m->scratch, (size_t)launches.scratch_bytes);
   m->launcher.scratch = vm_map(m->v, &m->scratch, 0, m->scratch.bytes, VM_READ | VM_WRITE);
@@ -202,13 +206,7 @@ static sn_status find_failure(machine *m) {
 
 static sn_status choose_pairs(machine *m) {
   struct kept_table kept = {0};
-  emit_env env = {.ctx = m->x->ctx,
-                  .memory = &m->memory,
-                  .program = m->p,
-                  .target = &m->x->target,
-                  .wide = m->x->wide,
-                  .precision = m->x->precision,
-                  .kept = &kept};
+  emit_env env = env_of(m, &kept);
   SN_TRY(pairs_choose(&env));
   m->pairs = env.pairs;
   return SN_OK;

@@ -109,6 +109,8 @@ typedef struct operand {
 void vk_operand_read(const emitter *e, const matmul_part *p, const matmul_product *product,
                      int side, operand *out);
 bool region_same(const region *a, const region *b);
+/* The only term of an axis; NULL: it has none, or several. */
+const term *access_only_term(const access *at, int axis);
 bool dims_are_numbers(int n, const sn_dim *dims);
 bool dims_are_positive(int n, const sn_dim *dims); /* numbers from 1 on */
 /* Whether products of two accumulators go along the same k and have an operand in common. */

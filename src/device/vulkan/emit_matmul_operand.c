@@ -134,7 +134,7 @@ static bool is_plain(const axes *a, const region *r, operand *o) {
   return true;
 }
 
-static const term *only_term(const access *at, int axis) {
+const term *access_only_term(const access *at, int axis) {
   const term *found = NULL;
   for (int i = 0; i < at->n_terms; i++)
     if (at->terms[i].axis == axis) {
@@ -154,7 +154,7 @@ static int64_t run_along(const axes *a, int group, const access *at, int *from) 
     int64_t extent = dim_is_number(a->extent[d]) ? a->extent[d] : 64;
     if (extent == 1)
       continue;
-    const term *t = only_term(at, d);
+    const term *t = access_only_term(at, d);
     if (t && t->stride == run && t->div == 1 && t->mod == 0) {
       run *= extent;
       *from = d;
@@ -277,7 +277,7 @@ void vk_operand_read(const emitter *e, const matmul_part *p, const matmul_produc
 /* How far the next point along a group of axes is. */
 static int64_t nearest(const axes *a, int group, const access *at) {
   for (int d = a->first[group] + a->n[group] - 1; d >= a->first[group]; d--) {
-    const term *t = only_term(at, d);
+    const term *t = access_only_term(at, d);
     if (a->extent[d] != 1)
       return t && dim_is_number(t->stride) ? t->stride : INT64_MAX;
   }

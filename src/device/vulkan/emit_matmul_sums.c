@@ -19,22 +19,10 @@ static const instr *only_store(const emitter *e, const matmul_part *p) {
   return store;
 }
 
-/* The only term of an axis; NULL: it has none, or several. */
-static const term *only_term(const access *at, int axis) {
-  const term *found = NULL;
-  for (int i = 0; i < at->n_terms; i++)
-    if (at->terms[i].axis == axis) {
-      if (found)
-        return NULL;
-      found = &at->terms[i];
-    }
-  return found;
-}
-
 /* Whether a group of axes counts through the elements from `*run` on; *run: those of all axes so far. */
 static bool counts_on(const matmul_part *p, const access *at, int first, int n, int64_t *run) {
   for (int d = first + n - 1; d >= first; d--) {
-    const term *of = only_term(at, d);
+    const term *of = access_only_term(at, d);
     if (p->extent[d] == 1)
       continue;
     if (!of || *run < 0 || of->stride != *run)
@@ -62,7 +50,7 @@ static bool is_apart(const matmul_part *p, const access *at) {
       access_four(at, &along) == FOUR_NEXT)
     return false;
   for (int d = 0; d < n_axes; d++) {
-    const term *of = only_term(at, d);
+    const term *of = access_only_term(at, d);
     if (p->extent[d] != 1 && (!of || !dim_is_number(of->stride)))
       return false;
   }
@@ -93,7 +81,7 @@ void sums_strides(const matmul_part *p, bool columns_last, bool pieces, sn_dim *
     return;
   }
   for (int d = 0; d < p->n_batch + p->n_m + p->n_n; d++) {
-    const term *of = only_term(&p->epilogue.code[1].at, d);
+    const term *of = access_only_term(&p->epilogue.code[1].at, d);
     out[d] = of ? of->stride : 0;
   }
 }
