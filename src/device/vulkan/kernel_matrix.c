@@ -1,6 +1,9 @@
 /* See kernel_matrix.h. */
 #include "device/vulkan/kernel_matrix.h"
 
+/* Times this, a number loses nothing on average when what a bf16 has no room for is cut off. */
+#define BF16_CUT (1 + 0x1.6p-9f)
+
 enum { NON_PRIVATE = 0x20 /* an access that other threads can see */ };
 
 /* --- the module --- */
@@ -163,21 +166,30 @@ static val upper_halves(kernel *k, const val words[2]) {
   return spirv_op(s, SPV_Bitcast, s->u32, SPV_ARGS(k_vector(k, 2, upper)));
 }
 
-/* An f32 whose upper half is the bf16 next to a number. */
-static val rounded(kernel *k, val x) { return k_add(k, k_bits(k, x, k->s.u32), k_u32(k, 0x8000)); }
+/* As the driver converts: some cut off. */
+static val pack_bf16(kernel *k, const val x[2]) {
+  spirv *s = &k->s;
+  spirv_id type = spirv_vector(s, bf16_type(s), 2);
+  val both = k_vector(k, 2, x), halves = spirv_op(s, SPV_FConvert, type, SPV_ARGS(both));
+  return spirv_op(s, SPV_Bitcast, s->u32, SPV_ARGS(halves));
+}
 
-/* Rounded as integers: drivers' own conversions may cut off. Halves that are cut off would leave rests of one sign, twice as large, and so would be the
- * product of rests that nobody computes. */
+/* The first is rounded as an integer: if it were cut off, rests would be of one sign, twice as large, and so would be the product of rests that nobody computes.
+ * (A NaN may become anything by that.) The rest is cut off, after it was made larger by what is cut off on average: as good as rounded, and a NaN, which an
+ * infinity leaves, too, stays one whatever its bits are. */
 void k_two_bf16(kernel *k, const val x[2], val *out_halves, val *out_rest) {
-  val half[2], rest[2];
+  if (!out_rest) {
+    *out_halves = pack_bf16(k, x);
+    return;
+  }
+  val half[2], rest[2], more = k_f32(k, BF16_CUT);
   for (int i = 0; i < 2; i++) {
-    half[i] = rounded(k, x[i]);
+    half[i] = k_add(k, k_bits(k, x[i], k->s.u32), k_u32(k, 0x8000));
     val number = k_bits(k, k_and(k, half[i], k_u32(k, 0xffff0000)), k->s.f32);
-    rest[i] = out_rest ? rounded(k, k_sub(k, x[i], number)) : 0;
+    rest[i] = k_bits(k, k_mul(k, k_sub(k, x[i], number), more), k->s.u32);
   }
   *out_halves = upper_halves(k, half);
-  if (out_rest)
-    *out_rest = upper_halves(k, rest);
+  *out_rest = upper_halves(k, rest);
 }
 
 /* --- elements --- */
