@@ -263,9 +263,9 @@ static bool is_within(const emitter *e, const access *at) {
 
 static val load_lanes(emitter *e, uint32_t value, val at, bool four) {
   kernel *k = e->k;
+  if (is_paired(&e->env, value) && !four)
+    return pairs_load(k, k_address_for(k, value, USE_OPERAND), at);
   val address = k_address(k, value);
-  if (is_paired(&e->env, value))
-    return four ? pairs_load_four(k, address, at) : pairs_load(k, address, at);
   if (!four)
     return emit_load_lane(e, dtype_of(e, value), address, at);
   return k_load(k, spirv_vector(&k->s, k->s.f32, 4), address, k_shr(k, at, 2));
@@ -308,7 +308,7 @@ static val load(emitter *e, const instr *i, bool four) {
     return allowed ? select_lanes(e, allowed, lanes, zero, four) : lanes;
   }
   val none = four ? k_vector(k, 4, (val[]){zero, zero, zero, zero}) : zero;
-  k_address(k, i->at.value);
+  k_address_for(k, i->at.value, is_paired(&e->env, i->at.value) ? USE_OPERAND : USE_OTHER);
   k_if inside = k_if_begin(k, allowed);
   val at = emit_linear(e, i->at.base, i->at.n_terms, i->at.terms);
   val lanes = load_lanes(e, i->at.value, at, four);

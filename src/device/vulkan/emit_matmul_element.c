@@ -166,7 +166,7 @@ val matmul_sum_plainly(matmul *m, int acc, int depth, const val at[2]) {
     const matmul_product *p = &of->products[i];
     val from, to, size = k_sizes(k, p->n_k, p->k), x[2];
     matmul_range(m, p, depth, &from, &to);
-    m->e->env.uses = NULL; /* this happens seldom */
+    m->e->env.uses = NULL; /* what happens seldom may read pairs element by element */
     k_loop l = k_loop_rolled(k, from, to, k_index(k, 1));
     for (int side = 0; side < 2; side++) {
       operand o;

@@ -70,13 +70,6 @@ val pairs_load(kernel *k, val address, val i) {
   return k_select(k, second, number(k, half, rest, true), number(k, half, rest, false));
 }
 
-val pairs_load_four(kernel *k, val address, val i) {
-  val words = k_load(k, spirv_vector(&k->s, k->s.u32, 4), address, k_shr(k, i, 2)), x[4];
-  for (int u = 0; u < 4; u++)
-    x[u] = number(k, k_part(k, words, u / 2), k_part(k, words, 2 + u / 2), u % 2);
-  return k_vector(k, 4, x);
-}
-
 /* --- which values --- */
 
 /* What the plan alone says of a value: whether all that load it are operands of products with neighbours along k. */

@@ -18,8 +18,7 @@ static inline bool is_paired(const emit_env *env, uint32_t value) {
 }
 /* Words of four numbers. */
 void pairs_words(kernel *k, const val x[4], val out[4]);
-/* The number at index i of a value's pairs; the four from i on, a multiple of 4: a vector. */
+/* The number at index i of a value's pairs. */
 val pairs_load(kernel *k, val address, val i);
-val pairs_load_four(kernel *k, val address, val i);
 
 #endif

@@ -229,6 +229,8 @@ val k_sizes(kernel *k, int n, const sn_dim *dims) { return k_amount(k, &(amount)
 val k_address_for(kernel *k, uint32_t value, value_use use) {
   if (k->env->uses)
     k->env->uses[value] |= (unsigned char)use;
+  if (use == USE_OTHER && k->env->pairs && k->env->pairs[value])
+    k->why = "a value that is stored as pairs is used as numbers";
   return slot_word(k, &(slot){.kind = SLOT_ADDRESS, .value = value});
 }
 

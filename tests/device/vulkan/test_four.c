@@ -89,3 +89,28 @@ TEST(pixels_apart_come_last) {
   CHECK(!matmul_columns_last(&p));
   CHECK_EQ_INT(matmul_points(&p), 1);
 }
+
+/* An image [6, 6, channels] under windows of 3 x 3: pixels by [3, 3, channels] elements of k, of which checks read the first two axes. */
+static int window_width(int64_t channels) {
+  static emitter e;
+  program_value values[2] = {{.home = HOME_ARENA}, {.type = {.dtype = SN_F32}}};
+  program of = {.values = values, .n_values = 2};
+  e.env.program = &of;
+  const term at[] = {along(0, 6 * channels), along(1, channels), along(3, 6 * channels),
+                     along(4, channels), along(5, 1)};
+  const term y[] = {along(0, 1), along(3, 1)}, x[] = {along(1, 1), along(4, 1)};
+  const check checks[] = {{2, y, -1, 6, 1}, {2, x, -1, 6, 1}};
+  instr load = {.op = REGION_LOAD, .dtype = SN_F32, .at = {1, -7 * channels, 5, 2, at, checks}};
+  matmul_product product = {.n_k = 3, .k = {3, 3, channels}, .a = {1, &load}};
+  matmul_part p = {.n_m = 2, .n_n = 1, .extent = {6, 6, 8}};
+  operand o;
+  vk_operand_read(&e, &p, &product, 0, &o);
+  CHECK(o.plain && o.along_k);
+  return o.width;
+}
+
+TEST(windows_are_loaded_in_fours) {
+  CHECK_EQ_INT(window_width(16), 4);
+  CHECK_EQ_INT(window_width(4), 4);
+  CHECK_EQ_INT(window_width(3), 1);
+}
