@@ -15,8 +15,8 @@ typedef struct machine {
   const program *p;
   vm *v;
   vm_launcher launcher;
-  arena memory;      /* of the emitters */
-  const bool *pairs; /* values that are stored so */
+  arena memory;               /* of the emitters */
+  const unsigned char *pairs; /* values that are stored so */
   struct shader_table shaders;
   vm_memory *home[HOMES]; /* arenas: one; leaves and constants: by index */
   int n_home[HOMES];

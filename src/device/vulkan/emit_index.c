@@ -264,7 +264,7 @@ static bool is_within(const emitter *e, const access *at) {
 static val load_lanes(emitter *e, uint32_t value, val at, bool four) {
   kernel *k = e->k;
   if (is_paired(&e->env, value) && !four)
-    return pairs_load(k, k_address_for(k, value, USE_OPERAND), at);
+    return pairs_load(k, value, at);
   val address = k_address(k, value);
   if (!four)
     return emit_load_lane(e, dtype_of(e, value), address, at);

@@ -1,5 +1,6 @@
 /* Elements of operands. See emit_matmul.h. */
 #include "device/vulkan/emit_matmul.h"
+#include "device/vulkan/emit_pairs.h"
 
 static val sum_of(kernel *k, val a, val b) {
   return a && b ? k_add(k, a, b) : a ? a : b ? b : k_index(k, 0);
@@ -123,6 +124,8 @@ val operand_load_any(matmul *m, const operand *o, const operand_rows *rows, int 
   for (int c = 0; c < o->n_checks; c++)
     ok = k_and(k, ok, check_passes(k, rows->check[i][c], there->check[c], &o->checks[c]->size));
   val at = sum_of(k, rows->at[i], there->at);
+  if (o->takes_pairs && is_paired(&m->e->env, o->at->value))
+    at = pairs_place(k, o->at->value, at);
   if (o->n_checks > 0)
     load_checked(m, o, ok, at, out);
   else

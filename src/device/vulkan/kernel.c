@@ -236,9 +236,16 @@ val k_address_for(kernel *k, uint32_t value, value_use use) {
 
 val k_address(kernel *k, uint32_t value) { return k_address_for(k, value, USE_OTHER); }
 
+static int number_slot(kernel *k, uint32_t bits, uint32_t which) {
+  return find_slot(k, &(slot){.kind = SLOT_NUMBER, .value = which, .byte = bits});
+}
+
+val k_word(kernel *k, uint32_t x, uint32_t which) {
+  return slot_halves(k, number_slot(k, x, which))[0];
+}
+
 val k_number(kernel *k, float x, uint32_t which) {
-  slot want = {.kind = SLOT_NUMBER, .value = which, .byte = (int64_t)f32_bits(x)};
-  int i = find_slot(k, &want);
+  int i = number_slot(k, f32_bits(x), which);
   const val *half = slot_halves(k, i);
   struct slot_vals *v = &k->slot_vals[i];
   spirv_section now = k->s.now;

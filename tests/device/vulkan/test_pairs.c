@@ -1,5 +1,5 @@
-/* Values stored as pairs of halves (emit_pairs.h): which ones are, and that numbers come back from them. That kernels which read and write them agree,
- * is seen here for one network, and by test_channels_last.c and test_kernels.c for others. */
+/* Values stored as pairs of halves (emit_pairs.h): which ones are, where their elements stand, and that numbers come back from them. That kernels which read
+ * and write them agree, is seen here for few networks, and by test_channels_last.c and test_kernels.c for others. */
 #include "base/half.h"
 #include "compile/compile.h"
 #include "device/vulkan/emit_pairs.h"
@@ -9,6 +9,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* --- numbers --- */
@@ -22,7 +23,7 @@ static const float numbers[N] = {0,        -0.0f,     1,          -1.0f / 3,  3.
 /* Each thread has a four: to words and back. */
 static sn_status emit_there_and_back(emitter *e, const part *p, void *user) {
   (void)p;
-  (void)user;
+  e->env.pairs = user;
   kernel *k = emit_open(e, N / 4);
   if (!k)
     return SN_ERR_NO_MEMORY;
@@ -30,12 +31,12 @@ static sn_status emit_there_and_back(emitter *e, const part *p, void *user) {
   for (int i = 0; i < 4; i++)
     x[i] = k_part(k, from, i);
   pairs_words(k, x, w);
-  k_store(k, k_address(k, WORDS), k->local, k_vector(k, 4, w));
+  val first = k_shl(k, k->local, 2), place = k_shr(k, pairs_place(k, WORDS, first), 2);
+  k_store(k, k_address_for(k, WORDS, USE_STORE), place, k_vector(k, 4, w));
   k_barrier(k);
-  val first = k_shl(k, k->local, 2);
   for (int i = 0; i < 4; i++) {
     val at = k_add(k, first, k_index(k, i));
-    k_store(k, k_address(k, BACK), at, pairs_load(k, k_address(k, WORDS), at));
+    k_store(k, k_address(k, BACK), at, pairs_load(k, WORDS, at));
   }
   static const sn_dim one = 1;
   kernel_grid(k, 1, &(amount){1, 1, &one});
@@ -60,6 +61,7 @@ TEST(numbers_come_back) {
   for (int v = 1; v < VALUES; v++)
     values[v] = (program_value){.type = {.dtype = SN_F32}, .count = N, .bytes = 4 * N};
   memcpy(x, numbers, sizeof x);
+  unsigned char pairs[VALUES] = {[WORDS] = 31};
   x[N - 1] = f32_from_bits(0x7fffffff); /* as NVIDIA's GPUs make NaN */
   program p = {.values = values, .n_values = VALUES};
   part parts[1] = {{.u.loop = {.n_axes = 0}}};
@@ -67,7 +69,8 @@ TEST(numbers_come_back) {
                .program = &p,
                .addresses = at,
                .target = vm_step_target(8),
-               .emit = emit_there_and_back};
+               .emit = emit_there_and_back,
+               .user = pairs};
   if (!vm_step_run(&s, &(step){.kind = STEP_POINTWISE, .n_parts = 1, .parts = parts}))
     FAIL("%s", s.finding);
   for (int i = 0; i < N; i++)
@@ -78,68 +81,278 @@ TEST(numbers_come_back) {
 
 /* --- which values --- */
 
+/* What the device would do with a graph. */
+typedef struct chosen {
+  compiled c;
+  arena memory;
+  emit_env env;
+  gpu_target target;
+  struct kept_table kept;
+  uint32_t value; /* the last that is stored as pairs, and how many are */
+  int n;
+} chosen;
+
+static bool choose(chosen *x, sn_ctx *ctx, sn_graph *g, sn_precision precision, bool wide) {
+  *x = (chosen){.target = vm_step_target(132)};
+  if (!g || !CHECK(compile_graph(g, &(compile_options){0}, &x->c) == SN_OK))
+    return false;
+  arena_init(&x->memory, ctx);
+  x->target.bf16 = x->target.places = x->target.bf16_places = true;
+  for (int i = 0; i < 3; i++)
+    x->target.matrix[i] = 16;
+  x->env = (emit_env){.ctx = ctx,
+                      .memory = &x->memory,
+                      .program = x->c.program,
+                      .target = &x->target,
+                      .wide = wide,
+                      .precision = precision,
+                      .kept = &x->kept};
+  CHECK(pairs_choose(&x->env) == SN_OK);
+  CHECK_EQ_INT(x->kept.bytes, 0);
+  for (uint32_t v = 1; v < x->c.program->n_values; v++)
+    if (is_paired(&x->env, v)) {
+      x->value = v;
+      x->n++;
+    }
+  return true;
+}
+
+static void forget(chosen *x) {
+  arena_clear(&x->memory);
+  compile_destroy(&x->c);
+}
+
 enum { ROWS = 64, WIDTH = 64 };
 
-/* Two matmuls with a relu between them; twice: what is between is read by a sum, too. */
-static sn_graph *build(sn_ctx *ctx, bool twice) {
+/* Two matmuls with a relu between them. What the second reads as one row is `fold` rows of the first. */
+static sn_graph *build_folded(sn_ctx *ctx, int rows, int width, int fold, sn_value *out_hidden) {
   sn_graph *g;
   if (!CHECK(sn_graph_create(ctx, &g) == SN_OK))
     return NULL;
-  sn_value x = sn_input(g, "x", SN_F32, SN_SHAPE(ROWS, WIDTH));
-  sn_value a = sn_state(g, "a", SN_F32, SN_SHAPE(WIDTH, WIDTH), SN_INIT_NORMAL, 0.1);
-  sn_value b = sn_state(g, "b", SN_F32, SN_SHAPE(WIDTH, WIDTH), SN_INIT_NORMAL, 0.1);
+  sn_value x = sn_input(g, "x", SN_F32, SN_SHAPE(rows * fold, WIDTH));
+  sn_value a = sn_state(g, "a", SN_F32, SN_SHAPE(WIDTH, width / fold), SN_INIT_NORMAL, 0.1);
+  sn_value b = sn_state(g, "b", SN_F32, SN_SHAPE(width, WIDTH), SN_INIT_NORMAL, 0.1);
   sn_value hidden = sn_relu(g, sn_matmul(g, x, a, false, false));
-  sn_output(g, "y", sn_matmul(g, hidden, b, false, false));
-  if (twice)
-    sn_output(g, "sum", sn_sum(g, hidden, SN_INTS(-1), false));
+  *out_hidden = sn_reshape(g, hidden, SN_SHAPE(rows, width));
+  sn_output(g, "y", sn_matmul(g, *out_hidden, b, false, false));
   return g;
 }
 
-static int count_pairs(sn_ctx *ctx, sn_graph *g, sn_precision precision) {
-  compiled c;
-  arena memory;
-  if (!CHECK(compile_graph(g, &(compile_options){0}, &c) == SN_OK))
-    return -1;
-  arena_init(&memory, ctx);
-  gpu_target target = vm_step_target(132);
-  target.bf16 = target.places = target.bf16_places = true;
-  for (int i = 0; i < 3; i++)
-    target.matrix[i] = 16;
-  struct kept_table kept = {0};
-  emit_env env = {.ctx = ctx,
-                  .memory = &memory,
-                  .program = c.program,
-                  .target = &target,
-                  .precision = precision,
-                  .kept = &kept};
-  int n = 0;
-  if (CHECK(pairs_choose(&env) == SN_OK))
-    for (uint32_t v = 1; v < c.program->n_values; v++)
-      n += is_paired(&env, v);
-  CHECK_EQ_INT(kept.bytes, 0);
-  arena_clear(&memory);
-  compile_destroy(&c);
-  return n;
+static sn_graph *build(sn_ctx *ctx, int rows, int width, sn_value *out_hidden) {
+  return build_folded(ctx, rows, width, 1, out_hidden);
 }
+
+static int count_pairs(sn_ctx *ctx, sn_graph *g, sn_precision precision) {
+  chosen x;
+  if (!choose(&x, ctx, g, precision, false))
+    return -1;
+  forget(&x);
+  return x.n;
+}
+
+static void check_right(const sn_graph *g, const vm_check_options *o, const plan_numbers *n) {
+  char why[1000];
+  if (vm_check(g, n, 1, o, NULL, why, sizeof why) != PLAN_RIGHT)
+    FAIL("%s", why);
+}
+
+static const vm_check_options fast = {.precision = SN_PRECISION_FAST};
 
 TEST(operands_alone_are_pairs) {
   sn_ctx *ctx;
+  sn_value hidden;
   if (!CHECK(sn_ctx_create(NULL, &ctx) == SN_OK))
     return;
-  sn_graph *once = build(ctx, false), *twice = build(ctx, true);
+  sn_graph *once = build(ctx, ROWS, WIDTH, &hidden), *twice = build(ctx, ROWS, WIDTH, &hidden);
   if (once && twice) {
+    sn_output(twice, "sum", sn_sum(twice, hidden, SN_INTS(-1), false));
     CHECK_EQ_INT(count_pairs(ctx, once, SN_PRECISION_FAST), 1);
     CHECK_EQ_INT(count_pairs(ctx, once, SN_PRECISION_EXACT), 0);
     CHECK_EQ_INT(count_pairs(ctx, once, SN_PRECISION_HALF), 0);
     CHECK_EQ_INT(count_pairs(ctx, twice, SN_PRECISION_FAST), 0);
-    int64_t none = 0;
-    char why[1000];
-    plan_numbers bindings = {.bindings = &none};
-    vm_check_options o = {.precision = SN_PRECISION_FAST};
-    if (vm_check(once, &bindings, 1, &o, NULL, why, sizeof why) != PLAN_RIGHT)
-      FAIL("%s", why);
+    check_right(once, &fast, &(plan_numbers){0});
   }
   sn_graph_destroy(twice);
   sn_graph_destroy(once);
+  sn_ctx_destroy(ctx);
+}
+
+/* --- where elements stand --- */
+
+enum { PAIRS = 1, PLACES, PLACED, THREADS = 256 };
+
+/* Each thread has an element: its place. */
+static sn_status emit_places(emitter *e, const part *p, void *user) {
+  (void)p;
+  e->env.pairs = user;
+  kernel *k = emit_open(e, THREADS);
+  if (!k)
+    return SN_ERR_NO_MEMORY;
+  const sn_dim *count = &e->env.program->values[PAIRS].count;
+  val at = k_add(k, k_mul(k, k->group, k_index(k, THREADS)), k->local);
+  k_if inside = k_if_begin(k, k_lt(k, at, k_size_of(k, count)));
+  k_store(k, k_address(k, PLACES), at, k_to_i32(k, pairs_place(k, PAIRS, at)));
+  k_if_end(k, &inside);
+  kernel_grid(k, 1, &(amount){1, THREADS, count});
+  return emit_launch(e, false);
+}
+
+/* Of `count` elements of a value stored by `shift`. */
+static bool find_places(sn_ctx *ctx, unsigned char shift, bool wide, int count, int32_t *places) {
+  unsigned char pairs[PLACED] = {[PAIRS] = shift};
+  program_value values[PLACED] = {
+      [PAIRS] = {.type = {.dtype = SN_F32}, .count = count, .bytes = 4 * count},
+      [PLACES] = {.type = {.dtype = SN_I32}, .count = count, .bytes = 4 * count}};
+  float *none = calloc((size_t)count, sizeof *none);
+  void *const at[PLACED] = {NULL, none, places};
+  program p = {.values = values, .n_values = PLACED};
+  part parts[1] = {{.u.loop = {.n_axes = 0}}};
+  vm_step s = {.ctx = ctx,
+               .program = &p,
+               .addresses = at,
+               .target = vm_step_target(8),
+               .wide = wide,
+               .emit = emit_places,
+               .user = pairs};
+  bool ok = CHECK(none != NULL);
+  if (ok && !vm_step_run(&s, &(step){.kind = STEP_POINTWISE, .n_parts = 1, .parts = parts}))
+    ok = FAIL("%s", s.finding);
+  free(none);
+  return ok;
+}
+
+/* Every place once, and fours together. */
+static void check_all_once(const int32_t *places, int count) {
+  bool *taken = calloc((size_t)count, sizeof *taken);
+  for (int i = 0; i < count && CHECK(taken != NULL); i++) {
+    int place = places[i], wrong = place < 0 || place >= count || place % 4 != i % 4 ||
+                                   (i % 4 && place != places[i - 1] + 1);
+    if (wrong || taken[place])
+      FAIL("element %d of %d is at %d", i, count, place);
+    if (wrong)
+      break;
+    taken[place] = true;
+  }
+  free(taken);
+}
+
+/* What 8 threads read together, four elements each of 16 of k, of two points that are four apart, has all places that 16 bytes can have within
+ * 128: so all banks of a cache. Windows begin at any point. */
+static void check_banks(const int32_t *places, int rows, int width, bool apart) {
+  int both = 0;
+  for (int row = 0; row + 4 < rows; row++)
+    for (int k = 0; k + 16 <= width; k += 16) {
+      unsigned banks = 0;
+      for (int lane = 0; lane < 8; lane++) {
+        int place = places[(row + lane / 4 * 4) * width + k + lane % 4 * 4];
+        banks |= 1u << place / 4 % 8;
+      }
+      both += banks != 0xff;
+    }
+  if (apart ? both > 0 : both == 0)
+    FAIL("[%d, %d]: %d loads have two points in one bank", rows, width, both);
+}
+
+static void check_places(sn_ctx *ctx, int rows, int width, int fold, bool apart, bool wide) {
+  sn_value hidden;
+  sn_graph *g = build_folded(ctx, rows, width, fold, &hidden);
+  int count = rows * width;
+  int32_t *places = calloc((size_t)count, sizeof *places);
+  chosen x;
+  if (CHECK(places != NULL) && choose(&x, ctx, g, SN_PRECISION_FAST, wide)) {
+    CHECK_EQ_INT(x.n, 1);
+    if (x.n == 1 && find_places(ctx, x.env.pairs[x.value], wide, count, places)) {
+      check_all_once(places, count);
+      check_banks(places, rows, width, apart);
+    }
+    forget(&x);
+  }
+  free(places);
+  sn_graph_destroy(g);
+}
+
+TEST(points_read_together_are_in_different_banks) {
+  static const struct {
+    int rows, width, fold;
+    bool apart; /* false: elements make no whole groups */
+  } values[] = {{64, 64, 1, true},   {33, 32, 1, true},   {64, 40, 1, true},
+                {64, 36, 1, true},   {64, 96, 1, true},   {50, 576, 1, true},
+                {33, 768, 12, true}, {16, 2048, 1, true}, {33, 40, 1, false}};
+  sn_ctx *ctx;
+  if (!CHECK(sn_ctx_create(NULL, &ctx) == SN_OK))
+    return;
+  for (size_t i = 0; i < COUNT_OF(values); i++)
+    for (int wide = 0; wide < 2; wide++)
+      check_places(ctx, values[i].rows, values[i].width, values[i].fold, values[i].apart, wide);
+  sn_ctx_destroy(ctx);
+}
+
+TEST(programs_agree_on_places) {
+  static const int sizes[][2] = {{33, 32}, {33, 40}, {50, 96}, {70, 64}};
+  sn_ctx *ctx;
+  sn_value hidden;
+  if (!CHECK(sn_ctx_create(NULL, &ctx) == SN_OK))
+    return;
+  for (size_t i = 0; i < COUNT_OF(sizes); i++)
+    for (int wide = 0; wide < 2; wide++) {
+      sn_graph *g = build(ctx, sizes[i][0], sizes[i][1], &hidden);
+      CHECK_EQ_INT(count_pairs(ctx, g, SN_PRECISION_FAST), 1);
+      check_right(g, &(vm_check_options){.precision = SN_PRECISION_FAST, .wide = wide},
+                  &(plan_numbers){0});
+      sn_graph_destroy(g);
+    }
+  sn_ctx_destroy(ctx);
+}
+
+/* One infinity in the hidden value: sums with it are made again from single elements, and have the signs of b. */
+static double with_infinity(void *user, const char *name, sn_dtype dtype, int64_t i) {
+  (void)user;
+  if (name[0] == 'x' && i / WIDTH == 21 && i % WIDTH == 3)
+    return INFINITY;
+  if (name[0] == 'a' && i / WIDTH == 3)
+    return i % WIDTH == 37 ? 1 : -1;
+  return plan_number(&(plan_numbers){0}, name, dtype, i);
+}
+
+TEST(single_elements_are_found) {
+  sn_ctx *ctx;
+  sn_value hidden;
+  if (!CHECK(sn_ctx_create(NULL, &ctx) == SN_OK))
+    return;
+  sn_graph *g = build(ctx, ROWS, WIDTH, &hidden);
+  if (g)
+    check_right(g, &fast, &(plan_numbers){.fill = with_infinity});
+  sn_graph_destroy(g);
+  sn_ctx_destroy(ctx);
+}
+
+/* A hidden value in place of what is added to it: nobody may store where another has not read yet. */
+TEST(in_place_nothing_moves) {
+  sn_ctx *ctx;
+  sn_graph *g;
+  chosen c;
+  if (!CHECK(sn_ctx_create(NULL, &ctx) == SN_OK))
+    return;
+  if (CHECK(sn_graph_create(ctx, &g) == SN_OK)) {
+    sn_value x = sn_input(g, "x", SN_F32, SN_SHAPE(ROWS, WIDTH));
+    sn_value a = sn_state(g, "a", SN_F32, SN_SHAPE(WIDTH, WIDTH), SN_INIT_NORMAL, 0.1);
+    sn_value b = sn_state(g, "b", SN_F32, SN_SHAPE(WIDTH, WIDTH), SN_INIT_NORMAL, 0.1);
+    sn_value last = sn_state(g, "c", SN_F32, SN_SHAPE(WIDTH, WIDTH), SN_INIT_NORMAL, 0.1);
+    sn_value added = sn_softmax(g, x, -1);
+    sn_value first =
+        sn_matmul(g, sn_relu(g, sn_matmul(g, added, a, false, false)), b, false, false);
+    sn_value sum = sn_relu(g, sn_add(g, first, added));
+    sn_output(g, "y", sn_matmul(g, sum, last, false, false));
+    if (choose(&c, ctx, g, SN_PRECISION_FAST, false)) {
+      int in_place = 0;
+      for (uint32_t v = 1; v < c.c.program->n_values; v++)
+        in_place += is_paired(&c.env, v) && c.c.program->values[v].in_place_of;
+      CHECK_EQ_INT(in_place, 1);
+      CHECK(c.c.program->n_values % 4 != 0); /* else vm_check has no matrices of bf16 for it */
+      forget(&c);
+      check_right(g, &fast, &(plan_numbers){0});
+    }
+    sn_graph_destroy(g);
+  }
   sn_ctx_destroy(ctx);
 }
