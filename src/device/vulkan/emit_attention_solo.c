@@ -4,10 +4,9 @@
 
 enum {
   ALONG = 16,
-  ACROSS = 32,        /* columns of a step */
-  TOGETHER = 4,       /* steps whose loads are under way together */
-  PRODUCTS = 2,       /* that are made together, at most */
-  NON_PRIVATE = 0x20, /* an access that other threads can see */
+  ACROSS = 32,  /* columns of a step */
+  TOGETHER = 4, /* steps whose loads are under way together */
+  PRODUCTS = 2, /* that are made together, at most */
   NOT_FINITE = 0x7f800000
 };
 
@@ -181,23 +180,6 @@ void solo_products(solo *s, int n, solo_product *const *p) {
 
 /* --- results --- */
 
-static val vector_at(const solo *s, val at) {
-  spirv *v = &s->e->k->s;
-  spirv_id type = spirv_pointer(v, SPV_Workgroup, spirv_vector(v, v->f32, 4));
-  return spirv_op(v, SPV_AccessChain, type, SPV_ARGS(s->planes, at));
-}
-
-static val vector_get(const solo *s, val at) {
-  spirv *v = &s->e->k->s;
-  val there = vector_at(s, at);
-  return spirv_op(v, SPV_Load, spirv_vector(v, v->f32, 4), SPV_ARGS(there, NON_PRIVATE));
-}
-
-static void vector_set(const solo *s, val at, val x) {
-  val there = vector_at(s, at);
-  spirv_do(&s->e->k->s, SPV_Store, SPV_ARGS(there, x, NON_PRIVATE));
-}
-
 /* Across: a matrix has two numbers of each row's vector, as its columns g and g + 8. */
 void solo_add(solo *s, const val weights[2], const solo_rows *r, const val *keep) {
   kernel *k = s->e->k;
@@ -234,7 +216,7 @@ static void put_vector(solo *s, int r, int matrix, int i) {
     x[n] = k_get(k, s->out[matrix + n / 2][4 * r + i + 2 * (n & 1)]);
     k_set(k, s->check, k_add(k, k_get(k, s->check), x[n]));
   }
-  vector_set(s, plus(k, at, matrix / 2 * (ACROSS / 4) + i), k_vector(k, 4, x));
+  k_word_set(s->e->k, s->planes, plus(k, at, matrix / 2 * (ACROSS / 4) + i), k_vector(k, 4, x));
 }
 
 void solo_put(solo *s) {
@@ -268,7 +250,7 @@ void solo_join(const solo *s, val row, val column, const val *weights, val out[4
   kernel *k = s->e->k;
   val at = k_add(k, k_mul(k, row, k_index(k, s->pitch)), column);
   for (int p = 0; p < s->share; p++) {
-    val more = vector_get(s, plus(k, at, p * SOLO_ROWS * s->pitch));
+    val more = k_word_get(s->e->k, s->planes, plus(k, at, p * SOLO_ROWS * s->pitch));
     for (int i = 0; i < 4; i++) {
       val x = k_part(k, more, i);
       if (weights)

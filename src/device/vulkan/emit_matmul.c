@@ -1,5 +1,6 @@
 /* Which way a matmul part goes. See emit_matmul.h. Extents that are numbers decide here; where the number of rows
  * is known only at a run, there are several ways, each with the numbers of rows for which it runs. */
+#include "device/vulkan/emit_matmul_sums.h"
 #include "device/vulkan/emit_matmul_window.h"
 
 #include <math.h>
@@ -76,7 +77,7 @@ static bool has_checks(const emitter *e, const matmul_part *p) {
  * Pieces of k cost a launch and their way through memory. */
 static double tiles_cost(const emitter *e, const matmul_part *p, const extents *x,
                          const tile_cost *c, int splits) {
-  enum { BYTES_A_CYCLE = 1200 };
+  enum { BYTES_A_CYCLE = 1000 };
   double units = e->env.target->units, elements = (double)(c->rows + c->columns) * c->depth;
   double checks = has_checks(e, p) ? c->checks * elements / 4096 : 0;
   double panels = ceil_div(ceil_div((double)x->k, splits), c->depth) * p->n_accs + c->once;
@@ -143,9 +144,10 @@ const matrix_shape matmul_matrices[MATRIX_SHAPES] = {
 };
 
 const direct_shape matmul_directs[DIRECT_SHAPES] = {
-    [DIRECT_SMALL] = {{2, 2}, {1, 1}, 8, true},
-    [DIRECT_EVEN] = {{2, 2}, {1, 1}, 4, true},
-    [DIRECT_WIDE] = {{2, 4}, {2, 1}, 2, false},
+    [DIRECT_SMALL] = {{2, 2}, {1, 1}, 8, true},   [DIRECT_EVEN] = {{2, 2}, {1, 1}, 4, true},
+    [DIRECT_WIDE] = {{2, 4}, {2, 1}, 2, false},   [DIRECT_LONG] = {{2, 4}, {1, 1}, 8, false},
+    [DIRECT_MIDDLE] = {{2, 4}, {1, 1}, 4, false}, [DIRECT_SHORT] = {{2, 4}, {1, 1}, 2, false},
+    [DIRECT_OWN] = {{2, 2}, {1, 2}, 1, true},
 };
 
 /* Windows whose elements are no neighbours: panels have tables for those. */
@@ -205,26 +207,31 @@ static bool is_deep(const emit_env *env) {
 
 static void consider_direct(const emitter *e, const matmul_part *p, const extents *x,
                             choice *best) {
-  /* Places and checks take registers, with which 256 threads have a unit for themselves. */
-  static const double alone[] = {457, 464, 460}, once[] = {3.1, 2, 4.5};
-  static const double shared[2][DIRECT_SHAPES] = {{520, 315, 397}, {700, 315, 397}};
+  /* Operands that are packed and pairs, or packed and converted, or both converted. */
+  static const double alone[][DIRECT_SHAPES] = {{480, 620, 940, 800, 870, 850, 800},
+                                                {600, 615, 663, 698, 682, 676, 660},
+                                                {650, 700, 750, 545, 775, 700, 700}};
+  static const double shared[][DIRECT_SHAPES] = {{549, 305, 390, 790, 640, 280, 160},
+                                                 {700, 360, 453, 925, 500, 317, 185},
+                                                 {650, 224, 488, 1020, 700, 350, 213}};
+  static const double once[] = {4, 2, 6, 7, 4, 3, 2};
   bool three = e->env.precision == SN_PRECISION_FAST, kept = direct_keeps(e, p);
-  /* Of two accumulators, what they share is made once; what is not packed already has to be converted. */
-  double factor = kept ? p->n_accs > 1 ? 0.75 : 1 : 1.25;
+  double factor = kept && p->n_accs > 1 ? 0.75 : 1; /* what two accumulators share is made once */
   if (e->env.precision == SN_PRECISION_EXACT || !may_use_matrices(p))
     return;
   sn_dtype half = three && !p->gradient && is_deep(&e->env) ? SN_F16 : SN_BF16;
+  int kind = kept ? half == SN_F16 || p->gradient : 2;
   for (int i = 0; i < DIRECT_SHAPES; i++) {
     const direct_shape *s = &matmul_directs[i];
     matmul_way way = {.direct = s, .products = three ? 3 : 1, .half = half};
     tile_cost c = {.rows = 16 * s->fragments[0] * s->subgroups[0],
                    .columns = 16 * s->fragments[1] * s->subgroups[1],
                    .depth = 16 * s->slices,
-                   .alone = alone[i] * factor,
-                   .shared = shared[has_checks(e, p)][i] * factor,
+                   .alone = alone[kind][i] * factor,
+                   .shared = shared[kind][i] * factor,
                    .once = once[i],
                    .checks = is_scattered(e, p) ? 500 : 45,
-                   .launch = 3600};
+                   .launch = 3800};
     if (direct_fits(e, s, p))
       consider(e, p, x, way, &c, best);
   }
@@ -291,7 +298,9 @@ static matmul_way choose_few(const emitter *e, const matmul_part *p, const exten
 static matmul_way choose(const emitter *e, const matmul_part *p, const extents *x) {
   int side = x->side[1] < x->side[0];
   bool few = x->side[side] <= MATMUL_FEW && p->n_accs <= MOST_ACCS;
-  return few ? choose_few(e, p, x, side) : choose_tiles(e, p, x).way;
+  matmul_way way = few ? choose_few(e, p, x, side) : choose_tiles(e, p, x).way;
+  way.sorted = way.direct && sums_want_order(e, p, way.splits);
+  return way;
 }
 
 matmul_way matmul_choose(const emitter *e, const matmul_part *p) {
@@ -304,7 +313,7 @@ matmul_way matmul_choose(const emitter *e, const matmul_part *p) {
 sn_status emit_matmul_as(emitter *e, const matmul_part *p, const matmul_way *way, const amount *of,
                          int64_t least, int64_t most) {
   int64_t scratch = 0;
-  if (way->splits > 1) {
+  if (has_join(way)) {
     extents x = extents_of(&e->env, p);
     int64_t rows = of ? min_i64(most, x.side[0]) : x.side[0];
     scratch = scratch_take(&e->env, 4 * way->splits * p->n_accs * x.batch * rows * x.side[1]);
@@ -313,6 +322,8 @@ sn_status emit_matmul_as(emitter *e, const matmul_part *p, const matmul_way *way
          : way->matrix ? emit_matrices(e, p, way, scratch, of, least, most)
          : way->direct ? emit_direct(e, p, way, scratch, of, least, most)
                        : emit_few(e, p, way, scratch, of, least, most));
+  if (way->sorted)
+    return sums_join(e, p, way, scratch, of, least, most);
   return way->splits > 1 ? matmul_join(e, p, way, scratch, of, least, most) : SN_OK;
 }
 

@@ -61,7 +61,9 @@ typedef struct matmul_way {
   const matrix_shape *matrix;
   const direct_shape *direct;
   few_shape few;
-  int splits;    /* pieces of k, added by a second launch; 1: none */
+  int splits; /* pieces of k, added by a second launch; 1: none */
+  bool
+      sorted; /* the second launch stores sums in memory's order, also of one piece: see emit_matmul_sums.h */
   int products;  /* of halves, with matrices: 3, or 1 */
   sn_dtype half; /* SN_F16 or SN_BF16 */
 } matmul_way;
@@ -80,7 +82,17 @@ extern const matrix_shape matmul_matrices[];
 /* Threads of a workgroup; whether a shape can be made of the target's matrices. */
 int matrix_threads(const matrix_shape *s, const gpu_target *t);
 bool matrix_fits(const matrix_shape *s, const gpu_target *t, const matmul_part *p, int products);
-enum { DIRECT_SMALL, DIRECT_EVEN, DIRECT_WIDE, DIRECT_SHAPES };
+/* For few tiles to many, by how many subgroups share the k of one. */
+enum {
+  DIRECT_SMALL,
+  DIRECT_EVEN,
+  DIRECT_WIDE,
+  DIRECT_LONG,
+  DIRECT_MIDDLE,
+  DIRECT_SHORT,
+  DIRECT_OWN,
+  DIRECT_SHAPES
+};
 extern const direct_shape matmul_directs[];
 int direct_threads(const direct_shape *s, const gpu_target *t);
 bool direct_fits(const emitter *e, const direct_shape *s, const matmul_part *p);
@@ -153,6 +165,10 @@ void matmul_result_four(matmul *m, val row, val column, val sums[][4]);
 void matmul_result_fours(matmul *m, int n, val at[][2], val sums[][EMIT_ACCS][4]);
 /* The same for four columns, whichever side is last; there is a multiple of 4 of them. */
 void matmul_result_columns(matmul *m, val row, val column, val sums[][4]);
+/* Whether there is a second launch. */
+static inline bool has_join(const matmul_way *way) { return way->splits > 1 || way->sorted; }
+/* The sums of `points` (1 or 4) neighbours over all pieces, from those of accumulator 0 in the first piece on. */
+void matmul_join_sums(matmul *m, val first, int points, val sums[][4]);
 /* The launch that adds the pieces and runs the epilogue. */
 sn_status matmul_join(emitter *e, const matmul_part *p, const matmul_way *way, int64_t scratch,
                       const amount *of, int64_t least, int64_t most) SN_MUST_USE;

@@ -18,7 +18,7 @@ static bool all_short(const emitter *e, const matmul_part *p) {
 bool direct_fits(const emitter *e, const direct_shape *s, const matmul_part *p) {
   const gpu_target *t = e->env.target;
   return t->places && t->bf16_places && direct_threads(s, t) <= t->max_threads && all_short(e, p) &&
-         4 * direct_words(s, p, t) <= t->shared_bytes;
+         16 * direct_vectors(s, p, t) <= t->shared_bytes;
 }
 
 int direct_threads(const direct_shape *s, const gpu_target *t) {
@@ -252,8 +252,9 @@ static void begin(direct *d) {
   int each[2] = {direct_points(d->shape, 0), direct_points(d->shape, 1)};
   vk_matmul_open(&d->m, each);
   k_use_matrices(k, t->matrix, d->half, d->type);
-  int words = direct_words(d->shape, d->m.part, t);
-  d->words = k_shared(k, k->s.u32, (int)max_i64(words, d->table ? 4 * DIRECT_TABLE : 0));
+  int vectors = direct_vectors(d->shape, d->m.part, t);
+  d->vectors = k_shared(k, spirv_vector(&k->s, k->s.u32, 4),
+                        (int)max_i64(vectors, d->table ? DIRECT_TABLE : 0));
   place_thread(d);
   val zero = k_matrix_of(k, d->type[MATRIX_SUM], 0);
   for (int a = 0; a < d->m.part->n_accs; a++)

@@ -56,7 +56,7 @@ typedef struct direct {
   val number, place[2], slice;                              /* of its subgroup */
   val sums[EMIT_ACCS][DIRECT_FRAGMENTS * DIRECT_FRAGMENTS]; /* variables: matrices */
   val total[EMIT_ACCS][DIRECT_SUMS]; /* their elements, by row of the thread and column */
-  val words;                         /* shared */
+  val vectors;                       /* shared, of 4 words */
   int first, n, n_sides;             /* accumulators that are made together, and their operands */
   direct_side sides[3];
   const struct packed_operands *packed; /* operands that are */
@@ -94,7 +94,7 @@ void direct_fill_table(direct *d, val from, val to, val size);
 operand_k direct_table_at(direct *d, const direct_side *s, val at_k, val size);
 
 /* --- results: emit_matmul_direct_store.c --- */
-int direct_words(const direct_shape *s, const matmul_part *p, const gpu_target *t);
+int direct_vectors(const direct_shape *s, const matmul_part *p, const gpu_target *t);
 void direct_store(direct *d);
 
 #endif

@@ -1,26 +1,41 @@
 /* Sums of slices meet in shared memory, then go through the epilogue. See emit_matmul_direct.h.
  *
  * Sums are in fours of neighbours in the result: four columns of a row, or four rows of a column. A pass has some of a thread's fours:
- * every subgroup leaves them, [subgroup][accumulator][four][neighbour][thread], then each slice adds up its share of them. */
+ * every subgroup leaves them as vectors, [subgroup][accumulator][four][thread], then each slice adds up its share of them. */
 #include "device/vulkan/emit_four.h"
 #include "device/vulkan/emit_matmul_direct.h"
 
 /* Fours of a thread's sums, and of a pass: as many as there is room for. */
 static int fours_of(const direct_shape *s) { return 2 * s->fragments[0] * s->fragments[1]; }
 
-static int words_of(const direct_shape *s, const matmul_part *p, const gpu_target *t, int fours) {
-  return direct_subgroups(s) * (p->n_accs * fours * 4 * t->subgroup);
+static int vectors_of(const direct_shape *s, const matmul_part *p, const gpu_target *t, int fours) {
+  return direct_subgroups(s) * p->n_accs * fours * t->subgroup;
+}
+
+/* How many fours of a share are used in step. */
+static int fours_at_once(const matmul_part *p, int share) {
+  int n = 1;
+  while (n < share && 2 * n * p->n_accs <= EMIT_FOURS)
+    n *= 2;
+  return n;
+}
+
+/* Without slices, nobody else has a part of a thread's sums: they stay in its registers. */
+static bool keeps_sums(const direct_shape *s, const matmul_part *p) {
+  return s->slices == 1 && matmul_points(p) == 4;
 }
 
 static int fours_of_pass(const direct_shape *s, const matmul_part *p, const gpu_target *t) {
   int n = fours_of(s);
-  while (n > 1 && 4 * words_of(s, p, t, n) > t->shared_bytes)
+  if (keeps_sums(s, p))
+    return fours_at_once(p, n);
+  while (n > 1 && 16 * vectors_of(s, p, t, n) > t->shared_bytes)
     n /= 2;
   return n;
 }
 
-int direct_words(const direct_shape *s, const matmul_part *p, const gpu_target *t) {
-  return words_of(s, p, t, fours_of_pass(s, p, t));
+int direct_vectors(const direct_shape *s, const matmul_part *p, const gpu_target *t) {
+  return vectors_of(s, p, t, fours_of_pass(s, p, t));
 }
 
 /* Columns of a thread's sums. */
@@ -64,9 +79,9 @@ static void four_at(direct *d, val four, val out[2]) {
 
 typedef struct pass {
   int fours; /* of a thread */
-  int plane; /* words of a subgroup */
+  int plane; /* vectors of a subgroup */
   val lane,
-      own; /* this thread's number in the subgroup; the first word of its place's first slice */
+      own; /* this thread's number in the subgroup; the first vector of its place's first slice */
 } pass;
 
 static int places_of(const direct *d) { return d->shape->subgroups[0] * d->shape->subgroups[1]; }
@@ -76,24 +91,32 @@ static void leave_fours(direct *d, const pass *p, int number) {
   int threads = d->m.e->env.target->subgroup;
   val at = k_add(k, k_mul(k, d->number, k_index(k, p->plane)), p->lane);
   for (int a = 0; a < d->m.part->n_accs; a++)
-    for (int q = 0; q < p->fours; q++)
-      for (int i = 0; i < 4; i++) {
-        val x = d->total[a][sum_of_four(d, number * p->fours + q, i)];
-        int word = ((a * p->fours + q) * 4 + i) * threads;
-        k_word_set(k, d->words, plus(k, at, word), k_bits(k, x, k->s.u32));
-      }
+    for (int q = 0; q < p->fours; q++) {
+      val x[4];
+      for (int i = 0; i < 4; i++)
+        x[i] = k_bits(k, d->total[a][sum_of_four(d, number * p->fours + q, i)], k->s.u32);
+      k_word_set(k, d->vectors, plus(k, at, (a * p->fours + q) * threads), k_vector(k, 4, x));
+    }
 }
 
-/* Word of a four's neighbour in the first slice. */
-static val word_of(direct *d, const pass *p, int acc, val four, val i) {
+/* Vector of a four in the first slice. */
+static val vector_of(direct *d, const pass *p, int acc, val four) {
   kernel *k = d->m.e->k;
   int threads = d->m.e->env.target->subgroup;
-  val number = k_add(k, times(k, k_add(k, four, k_index(k, acc * p->fours)), 4), i);
+  val number = k_add(k, four, k_index(k, acc * p->fours));
   return k_add(k, p->own, k_add(k, k_mul(k, number, k_index(k, threads)), p->lane));
 }
 
 static val plane_at(direct *d, const pass *p, val at, int slice) {
   return plus(d->m.e->k, at, (int64_t)slice * places_of(d) * p->plane);
+}
+
+/* Component i (index) of a vector becomes x. */
+static val with_component(kernel *k, val vector, val i, val x) {
+  val parts[4];
+  for (int c = 0; c < 4; c++)
+    parts[c] = k_select(k, k_eq(k, i, k_index(k, c)), x, k_part(k, vector, c));
+  return k_vector(k, 4, parts);
 }
 
 /* Where a sum is no number: all of it in its first slice, by plain multiply-adds. */
@@ -107,10 +130,12 @@ static void remake(direct *d, const pass *p, val four, val first) {
   val row = k_lt(k, at[0], d->m.size[0]), column = k_lt(k, at[1], d->m.size[1]);
   k_if inside = k_if_begin(k, k_and(k, row, column));
   for (int a = 0; a < d->m.part->n_accs; a++) {
-    val word = word_of(d, p, a, four, l.i);
-    val sum = matmul_sum_plainly(&d->m, a, DIRECT_SIDE, at);
-    for (int i = 0; i < d->shape->slices; i++)
-      k_word_set(k, d->words, plane_at(d, p, word, i), i ? k_u32(k, 0) : k_bits(k, sum, k->s.u32));
+    val place = vector_of(d, p, a, four);
+    val sum = k_bits(k, matmul_sum_plainly(&d->m, a, DIRECT_SIDE, at), k->s.u32);
+    for (int i = 0; i < d->shape->slices; i++) {
+      val there = plane_at(d, p, place, i), x = i ? k_u32(k, 0) : sum;
+      k_word_set(k, d->vectors, there, with_component(k, k_word_get(k, d->vectors, there), l.i, x));
+    }
   }
   k_if_end(k, &inside);
   k_loop_end(k, &l);
@@ -118,14 +143,16 @@ static void remake(direct *d, const pass *p, val four, val first) {
 
 static void read_four(direct *d, const pass *p, val four, val sums[][4]) {
   kernel *k = d->m.e->k;
-  for (int a = 0; a < d->m.part->n_accs; a++)
-    for (int i = 0; i < 4; i++) {
-      val at = word_of(d, p, a, four, k_index(k, i));
-      for (int s = 0; s < d->shape->slices; s++) {
-        val x = k_bits(k, k_word_get(k, d->words, plane_at(d, p, at, s)), k->s.f32);
+  for (int a = 0; a < d->m.part->n_accs; a++) {
+    val at = vector_of(d, p, a, four);
+    for (int s = 0; s < d->shape->slices; s++) {
+      val slice = k_word_get(k, d->vectors, plane_at(d, p, at, s));
+      for (int i = 0; i < 4; i++) {
+        val x = k_bits(k, k_part(k, slice, i), k->s.f32);
         sums[a][i] = s == 0 ? x : k_add(k, sums[a][i], x);
       }
     }
+  }
 }
 
 static void use_four(direct *d, const val at[2], val sums[][4]) {
@@ -178,18 +205,10 @@ static void use_each(direct *d, const pass *p, val from, val end, val first) {
   k_loop_end(k, &l);
 }
 
-/* How many fours of a share are used in step. */
-static int fours_at_once(const direct *d, int share) {
-  int n = 1;
-  while (n < share && 2 * n * d->m.part->n_accs <= EMIT_FOURS)
-    n *= 2;
-  return n;
-}
-
 /* This slice's share of the fours, several at once where all are inside and have numbers. */
 static void use_fours(direct *d, const pass *p, val number) {
   kernel *k = d->m.e->k;
-  int slices = d->shape->slices, n = fours_at_once(d, p->fours / slices);
+  int slices = d->shape->slices, n = fours_at_once(d->m.part, p->fours / slices);
   val sums[EMIT_FOURS][EMIT_ACCS][4], at[EMIT_FOURS][2], first = times(k, number, p->fours);
   if (matmul_points(d->m.part) == 1) {
     use_each(d, p, d->slice, k_index(k, p->fours), first);
@@ -211,15 +230,38 @@ static void use_fours(direct *d, const pass *p, val number) {
   k_loop_end(k, &l);
 }
 
+/* A pass of a thread's own sums, from its registers; through its own part of shared memory where some are outside or no numbers. */
+static void use_own(direct *d, const pass *p, int number) {
+  kernel *k = d->m.e->k;
+  val sums[EMIT_FOURS][EMIT_ACCS][4], at[EMIT_FOURS][2], good = k_bool(k, true);
+  for (int q = 0; q < p->fours; q++) {
+    int four = number * p->fours + q;
+    for (int i = 0; i < 4 * d->m.part->n_accs; i++)
+      sums[q][i / 4][i % 4] = d->total[i / 4][sum_of_four(d, four, i % 4)];
+    four_at(d, k_index(k, four), at[q]);
+    good = k_and(k, good, has_four(d, at[q]));
+  }
+  k_if all = k_if_begin(k, k_and(k, good, k_not(k, any_wild(d, p->fours, sums))));
+  matmul_result_fours(&d->m, p->fours, at, sums);
+  k_if_else(k, &all);
+  leave_fours(d, p, number);
+  use_each(d, p, k_index(k, 0), k_index(k, p->fours), k_index(k, number * p->fours));
+  k_if_end(k, &all);
+}
+
 void direct_store(direct *d) {
   kernel *k = d->m.e->k;
   const gpu_target *t = d->m.e->env.target;
   pass p = {.fours = fours_of_pass(d->shape, d->m.part, t)};
-  p.plane = d->m.part->n_accs * p.fours * 4 * t->subgroup;
+  p.plane = d->m.part->n_accs * p.fours * t->subgroup;
   p.lane = k_add(k, times(k, d->g, 4), d->t);
   val place = low_part(k, d->number, places_of(d));
   p.own = k_mul(k, place, k_index(k, p.plane));
   int n = fours_of(d->shape) / p.fours;
+  for (int i = 0; i < n && keeps_sums(d->shape, d->m.part); i++)
+    use_own(d, &p, i);
+  if (keeps_sums(d->shape, d->m.part))
+    return;
   k_loop l = k_loop_rolled(k, k_index(k, 0), k_index(k, n), k_index(k, 1));
   for (int i = 0; i < n; i++) {
     k_if mine = k_if_begin(k, k_eq(k, l.i, k_index(k, i)));

@@ -19,30 +19,24 @@ bool direct_has_table(const emitter *e, const matmul_part *p, int64_t length) {
   return counts_k(&o[0]) && counts_k(&o[1]) && o[0].n_checks <= CHECKS && o[1].n_checks == 0;
 }
 
-static val word_of(direct *d, val at_k, int word) {
-  kernel *k = d->m.e->k;
-  return plus(k, times(k, k_sub(k, at_k, d->table_first), WORDS), word);
-}
-
-static void put(direct *d, val at_k, int word, val x) {
-  kernel *k = d->m.e->k;
-  if (x)
-    k_word_set(k, d->words, word_of(d, at_k, word), k_bits(k, x, k->s.u32));
-}
-
 void direct_fill_table(direct *d, val from, val to, val size) {
   kernel *k = d->m.e->k;
   d->table_first = from;
   k_loop l = k_loop_rolled(k, k_add(k, from, k->local), to, k_index(k, k->threads));
   k->ones = true; /* strides of 1 are strides like others: one shader */
+  val words[WORDS];
+  for (int i = 0; i < WORDS; i++)
+    words[i] = k_u32(k, 0);
   for (int i = 0; i < 2; i++) {
     operand_k there = operand_at_k(&d->m, &d->sides[i].o, l.i, size);
-    int side = d->sides[i].o.side;
-    put(d, l.i, side ? OTHER : 0, there.at);
+    if (there.at)
+      words[d->sides[i].o.side ? OTHER : 0] = k_bits(k, there.at, k->s.u32);
     for (int c = 0; c < d->sides[i].o.n_checks; c++)
-      put(d, l.i, 1 + c, there.check[c]);
+      if (there.check[c])
+        words[1 + c] = k_bits(k, there.check[c], k->s.u32);
   }
   k->ones = false;
+  k_word_set(k, d->vectors, k_sub(k, l.i, from), k_vector(k, WORDS, words));
   k_loop_end(k, &l);
   k_words_barrier(k);
 }
@@ -51,8 +45,9 @@ operand_k direct_table_at(direct *d, const direct_side *s, val at_k, val size) {
   kernel *k = d->m.e->k;
   operand_k there = {.inside = k_lt(k, at_k, size)};
   val at = k_min(k, at_k, plus(k, size, -1));
-  there.at = k_bits(k, k_word_get(k, d->words, word_of(d, at, s->o.side ? OTHER : 0)), k->index);
+  val words = k_word_get(k, d->vectors, k_sub(k, at, d->table_first));
+  there.at = k_bits(k, k_part(k, words, s->o.side ? OTHER : 0), k->index);
   for (int c = 0; c < s->o.n_checks; c++)
-    there.check[c] = k_bits(k, k_word_get(k, d->words, word_of(d, at, 1 + c)), k->index);
+    there.check[c] = k_bits(k, k_part(k, words, 1 + c), k->index);
   return there;
 }

@@ -18,16 +18,16 @@ static amount side_amount(const matmul_part *p, int side, int tile) {
 
 static sums_kind sums_of(const matmul *m) {
   uint32_t value;
-  return m->way->direct ? matmul_sums(m->e, m->part, &value) : SUMS_OTHER;
+  return m->way->direct && !m->way->sorted ? matmul_sums(m->e, m->part, &value) : SUMS_OTHER;
 }
 
 /* Whether the kernel is one of pieces, perhaps of a single one. */
-static bool has_pieces(const matmul *m) { return m->way->splits > 1 || sums_of(m) != SUMS_OTHER; }
+static bool has_pieces(const matmul *m) { return has_join(m->way) || sums_of(m) != SUMS_OTHER; }
 
 /* Where pieces are. */
 static val pieces_address(const matmul *m) {
   uint32_t value;
-  if (m->way->splits > 1)
+  if (has_join(m->way))
     return k_scratch(m->e->k, m->scratch);
   matmul_sums(m->e, m->part, &value);
   return k_address(m->e->k, value);
@@ -319,8 +319,7 @@ static void join_point(matmul *m, val flat, val *out_row, val *out_column) {
   *out_column = at[1];
 }
 
-/* The sums of `points` neighbours over all pieces, from those of accumulator 0 in the first piece on. */
-static void join_sums(matmul *m, val first, int points, val sums[][4]) {
+void matmul_join_sums(matmul *m, val first, int points, val sums[][4]) {
   kernel *k = m->e->k;
   const matmul_part *p = m->part;
   sn_dim splits = m->way->splits;
@@ -358,7 +357,7 @@ static int flat_points(const matmul_part *p) {
 static void join_flat(matmul *m, val flat, int points, uint32_t value) {
   kernel *k = m->e->k;
   val sums[EMIT_ACCS][4];
-  join_sums(m, flat, points, sums);
+  matmul_join_sums(m, flat, points, sums);
   if (points == 4)
     k_store(k, k_address(k, value), k_shr(k, flat, 2), k_vector(k, 4, sums[0]));
   else
@@ -369,7 +368,7 @@ static void join_results(matmul *m, val flat, int points) {
   val sums[EMIT_ACCS][4], first[EMIT_ACCS], row, column, apart;
   join_point(m, flat, &row, &column);
   val at = piece_at(m, row, column, k_index(m->e->k, 0), &apart);
-  join_sums(m, at, points, sums);
+  matmul_join_sums(m, at, points, sums);
   for (int a = 0; a < m->part->n_accs; a++)
     first[a] = sums[a][0];
   if (points == 4)

@@ -2,6 +2,7 @@
 #include "device/vulkan/emit_matmul_sums.h"
 
 #include "device/vulkan/emit_four.h"
+#include "device/vulkan/emit_matmul_rewrite.h"
 
 /* The store of an epilogue that does nothing else; NULL: it does. */
 static const instr *only_store(const emitter *e, const matmul_part *p) {
@@ -84,4 +85,74 @@ void sums_strides(const matmul_part *p, bool columns_last, bool pieces, sn_dim *
     const term *of = access_only_term(&p->epilogue.code[1].at, d);
     out[d] = of ? of->stride : 0;
   }
+}
+
+/* --- in memory's order --- */
+
+/* Axes of a part from the one with the longest way from point to point to the shortest; false: they do not count through the whole result. */
+static bool in_order(const matmul_part *p, const access *at, int *axes, int *out_n) {
+  int n = 0;
+  int64_t stride[REGION_AXES], run = 1;
+  for (int d = 0; d < p->n_batch + p->n_m + p->n_n; d++) {
+    if (p->extent[d] == 1)
+      continue;
+    int64_t own = access_only_term(at, d)->stride;
+    int i = n++;
+    for (; i > 0 && stride[i - 1] < own; i--) {
+      stride[i] = stride[i - 1];
+      axes[i] = axes[i - 1];
+    }
+    stride[i] = own;
+    axes[i] = d;
+  }
+  for (int i = n - 1; i >= 0; i--) {
+    if (stride[i] != run)
+      return false;
+    run *= p->extent[axes[i]];
+  }
+  *out_n = n;
+  return true;
+}
+
+bool sums_want_order(const emitter *e, const matmul_part *p, int splits) {
+  enum { MANY = 1 << 18 };
+  uint32_t value;
+  int axes[REGION_AXES], n;
+  int64_t all = 1;
+  if (matmul_sums(e, p, &value) != SUMS_APART)
+    return false;
+  for (int d = 0; d < p->n_batch + p->n_m + p->n_n; d++)
+    all *= p->extent[d];
+  return (splits > 1 || all >= MANY) && in_order(p, &p->epilogue.code[1].at, axes, &n);
+}
+
+sn_status sums_join(emitter *e, const matmul_part *p, const matmul_way *way, int64_t scratch,
+                    const amount *of, int64_t least, int64_t most) {
+  enum { THREADS = 256 };
+  kernel *k = emit_open(e, THREADS);
+  const access *to = &p->epilogue.code[1].at;
+  const matmul_part *r = k ? matmul_fold_result(&e->env, p) : NULL;
+  int axes[REGION_AXES], n = 0;
+  if (!r || !in_order(r, &r->epilogue.code[1].at, axes, &n))
+    return k ? SN_ERR_INTERNAL : SN_ERR_NO_MEMORY;
+  matmul m = {.e = e, .part = p, .way = way, .scratch = scratch};
+  amount all = {p->n_batch + p->n_m + p->n_n, 1, p->extent};
+  sums_strides(r, matmul_columns_last(p), true, m.strides);
+  k->ones = true;
+  val flat = k_add(k, times(k, k->group, THREADS), k->local);
+  k_if inside = k_if_begin(k, k_lt(k, flat, k_amount(k, &all)));
+  val rest = flat, first = k_index(k, 0), sums[EMIT_ACCS][4];
+  for (int i = n - 1; i >= 0; i--) {
+    val at = rest;
+    if (i > 0)
+      rest = k_divide(k, rest, &(amount){1, 1, &r->extent[axes[i]]}, &at);
+    first = k_add(k, first, k_mul(k, at, k_size_of(k, &m.strides[axes[i]])));
+  }
+  matmul_join_sums(&m, first, 1, sums);
+  k_store(k, k_address(k, to->value), k_add(k, flat, k_size_of(k, &to->base)), sums[0][0]);
+  k_if_end(k, &inside);
+  k->ones = false;
+  all.tile = THREADS;
+  kernel_grid(k, 1, &all);
+  return emit_launch_when(e, true, of, least, most);
 }

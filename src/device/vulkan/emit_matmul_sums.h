@@ -10,6 +10,12 @@ typedef enum sums_kind {
   SUMS_FLAT,  /* in the order of pieces: batch, rows, columns, or columns and rows */
   SUMS_APART  /* neighbours along the last side are none in memory */
 } sums_kind;
+/* Gradients of windows' weights are such: rows are channels of one place of the window, whose weights are as far apart as the window is large. To store
+ * each alone costs a sector of memory each; so where there are many, they go to a piece as they come, and a second launch, whose threads go through the
+ * result as it stands in memory, finds them there. */
+bool sums_want_order(const emitter *e, const matmul_part *p, int splits);
+sn_status sums_join(emitter *e, const matmul_part *p, const matmul_way *way, int64_t scratch,
+                    const amount *of, int64_t least, int64_t most) SN_MUST_USE;
 /* *out_value: where they are stored; 0: OTHER. */
 sums_kind matmul_sums(const emitter *e, const matmul_part *p, uint32_t *out_value);
 /* Elements from point to point along each axis of a part of numbers, in its own result or in a piece. */

@@ -112,7 +112,7 @@ val k_shared(kernel *k, spirv_id type, int n) {
 }
 
 /* The pointer to an element, and its type. */
-static val shared_at(kernel *k, val array, val i, spirv_id *out_type) {
+val k_shared_at(kernel *k, val array, val i, spirv_id *out_type) {
   spirv *s = &k->s;
   *out_type = spirv_held(s, pointee(k, array));
   return spirv_op(s, SPV_AccessChain, spirv_pointer(s, SPV_Workgroup, *out_type),
@@ -121,13 +121,13 @@ static val shared_at(kernel *k, val array, val i, spirv_id *out_type) {
 
 val k_shared_get(kernel *k, val array, val i) {
   spirv_id type;
-  val at = shared_at(k, array, i, &type);
+  val at = k_shared_at(k, array, i, &type);
   return spirv_op(&k->s, SPV_Load, type, SPV_ARGS(at));
 }
 
 void k_shared_set(kernel *k, val array, val i, val x) {
   spirv_id type;
-  val at = shared_at(k, array, i, &type);
+  val at = k_shared_at(k, array, i, &type);
   spirv_do(&k->s, SPV_Store, SPV_ARGS(at, x));
 }
 

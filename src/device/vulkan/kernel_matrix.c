@@ -77,18 +77,15 @@ val k_subgroup_max(kernel *k, val x) {
 
 /* --- shared words --- */
 
-static val word_at(kernel *k, val words, val at) {
-  spirv_id type = spirv_pointer(&k->s, SPV_Workgroup, k->s.u32);
-  return spirv_op(&k->s, SPV_AccessChain, type, SPV_ARGS(words, at));
-}
-
 val k_word_get(kernel *k, val words, val at) {
-  val there = word_at(k, words, at);
-  return spirv_op(&k->s, SPV_Load, k->s.u32, SPV_ARGS(there, NON_PRIVATE));
+  spirv_id type;
+  val there = k_shared_at(k, words, at, &type);
+  return spirv_op(&k->s, SPV_Load, type, SPV_ARGS(there, NON_PRIVATE));
 }
 
 void k_word_set(kernel *k, val words, val at, val x) {
-  val there = word_at(k, words, at);
+  spirv_id type;
+  val there = k_shared_at(k, words, at, &type);
   spirv_do(&k->s, SPV_Store, SPV_ARGS(there, x, NON_PRIVATE));
 }
 
@@ -109,14 +106,16 @@ val k_matrix_of(kernel *k, spirv_id type, float x) {
 }
 
 val k_matrix_load(kernel *k, spirv_id type, val words, val at, int order, int stride) {
-  val there = word_at(k, words, at), layout = k_u32(k, (uint32_t)order);
+  spirv_id word;
+  val there = k_shared_at(k, words, at, &word), layout = k_u32(k, (uint32_t)order);
   val apart = k_u32(k, (uint32_t)stride);
   return spirv_op(&k->s, SPV_CooperativeMatrixLoadKHR, type,
                   SPV_ARGS(there, layout, apart, NON_PRIVATE));
 }
 
 void k_matrix_store(kernel *k, val words, val at, val matrix, int order, int stride) {
-  val there = word_at(k, words, at), layout = k_u32(k, (uint32_t)order);
+  spirv_id word;
+  val there = k_shared_at(k, words, at, &word), layout = k_u32(k, (uint32_t)order);
   val apart = k_u32(k, (uint32_t)stride);
   spirv_do(&k->s, SPV_CooperativeMatrixStoreKHR,
            SPV_ARGS(there, matrix, layout, apart, NON_PRIVATE));

@@ -52,7 +52,7 @@ void k_matrix_sums(kernel *k, val sums, val out[MATRIX_ELEMENTS]);
 /* This thread's number in its subgroup (index). */
 val k_subgroup_lane(kernel *k);
 
-/* --- shared words, for all threads of the workgroup --- */
+/* --- shared words, or vectors of words, for all threads of the workgroup --- */
 val k_word_get(kernel *k, val words, val at);
 void k_word_set(kernel *k, val words, val at, val x);
 void k_words_barrier(kernel *k);

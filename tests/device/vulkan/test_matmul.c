@@ -1,7 +1,7 @@
 /* The Vulkan device's matmuls on the interpreter of SPIR-V, against a plain evaluation in doubles: drawn parts in
  * every way, with 32 and 64 bit indices, threads in any order; which way is chosen for which extents; sums of many
  * products. */
-#include "device/vulkan/emit_matmul.h"
+#include "device/vulkan/emit_matmul_sums.h"
 #include "support/matmul_world.h"
 #include "support/test.h"
 #include "support/vm_step.h"
@@ -12,7 +12,9 @@
 /* --- drawn parts, in a way that the test gives --- */
 
 static sn_status emit_way(emitter *e, const part *p, void *user) {
-  return emit_matmul_as(e, &p->u.matmul, user, NULL, 0, 0);
+  matmul_way way = *(const matmul_way *)user;
+  way.sorted = way.direct && sums_want_order(e, &p->u.matmul, 2);
+  return emit_matmul_as(e, &p->u.matmul, &way, NULL, 0, 0);
 }
 
 static gpu_target target_of(uint32_t seed) {
