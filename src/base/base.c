@@ -155,6 +155,25 @@ uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t size) {
   return seed;
 }
 
+static uint64_t mixed(uint64_t h, uint64_t word) {
+  h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+  return h ^ h >> 32;
+}
+
+uint64_t hash_long(uint64_t seed, const void *bytes, size_t size) {
+  const unsigned char *p = bytes;
+  uint64_t word;
+  seed ^= size;
+  for (; size >= sizeof word; size -= sizeof word, p += sizeof word) {
+    memcpy(&word, p, sizeof word);
+    seed = mixed(seed, word);
+  }
+  word = 0;
+  if (size)
+    memcpy(&word, p, size);
+  return size ? mixed(seed, word) : seed;
+}
+
 uint64_t hash_string(uint64_t seed, const char *text) {
   return hash_bytes(seed, text, strlen(text));
 }

@@ -63,5 +63,7 @@ static inline int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 #define HASH_SEED UINT64_C(0xcbf29ce484222325)
 uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t size);
 uint64_t hash_string(uint64_t seed, const char *text);
+/* The same purpose, eight bytes at a time, and the length counts: for tables, and files of one machine. Depends on the byte order. */
+uint64_t hash_long(uint64_t seed, const void *bytes, size_t size);
 
 #endif

@@ -187,6 +187,17 @@ TEST(hash_is_fnv1a) {
   CHECK_EQ_UINT(hash_string(HASH_SEED, "foobar"), UINT64_C(0x85944171f73967e8));
   CHECK_EQ_UINT(hash_string(hash_string(HASH_SEED, "foo"), "bar"),
                 hash_string(HASH_SEED, "foobar"));
+  /* of any length, each byte and the length count */
+  unsigned char bytes[24] = {0};
+  for (size_t n = 1; n <= sizeof bytes; n++) {
+    uint64_t h = hash_long(HASH_SEED, bytes, n);
+    CHECK(h == hash_long(HASH_SEED, bytes, n) && h != hash_long(HASH_SEED, bytes, n - 1));
+    for (size_t i = 0; i < n; i++) {
+      bytes[i] = 1;
+      CHECK(hash_long(HASH_SEED, bytes, n) != h);
+      bytes[i] = 0;
+    }
+  }
 }
 
 TEST(checked_arithmetic) {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-enum { CACHE_MOST = 256 << 20, CACHE_VERSION = 2, PATH = 1024 };
+enum { CACHE_MOST = 256 << 20, CACHE_VERSION = 3, PATH = 1024 };
 static const char MAGIC[8] = "SINEWVK";
 
 typedef struct cache_header {
@@ -47,7 +47,7 @@ static bool cache_path(const gpu *g, char path[PATH], bool make) {
 static cache_header header_of(const gpu *g, uint32_t matrices, const void *bytes, size_t n) {
   cache_header h = {
       .version = CACHE_VERSION, .header_bytes = sizeof h, .bytes = n, .matrices = matrices};
-  h.checksum = hash_bytes(hash_bytes(HASH_SEED, &matrices, sizeof matrices), bytes, n);
+  h.checksum = hash_long(hash_bytes(HASH_SEED, &matrices, sizeof matrices), bytes, n);
   memcpy(h.magic, MAGIC, sizeof h.magic);
   memcpy(h.driver, g->driver_uuid, sizeof h.driver);
   memcpy(h.device, g->device_uuid, sizeof h.device);
@@ -69,6 +69,11 @@ static int create(gpu *g, const void *bytes, size_t n) {
   return result;
 }
 
+static void note_file(gpu *g, const cache_header *h) {
+  g->pipelines->file.bytes = (size_t)h->bytes;
+  g->pipelines->file.matrices = h->matrices;
+}
+
 sn_status pipeline_cache_load(gpu *g, sn_ctx *ctx) {
   char path[PATH];
   void *file = NULL;
@@ -80,6 +85,7 @@ sn_status pipeline_cache_load(gpu *g, sn_ctx *ctx) {
     bool good = status == SN_OK && is_good(g, file, size, &h);
     if (good) {
       atomic_store(&g->matrices, h.matrices);
+      note_file(g, &h);
       (void)create(g, (char *)file + sizeof h, size - sizeof h);
     }
     mem_free(own, file, size);
@@ -100,18 +106,26 @@ static sn_status write(sn_ctx *ctx, const char *path, const cache_header *h, con
   return file_writer_end(w, status);
 }
 
+/* Drivers' caches grow when something is compiled that they did not have. */
+static bool is_new(const gpu *g, size_t bytes) {
+  return bytes != g->pipelines->file.bytes ||
+         atomic_load(&g->matrices) != g->pipelines->file.matrices;
+}
+
 void pipeline_cache_save(gpu *g) {
   char path[PATH];
   size_t n = 0;
   sn_ctx *ctx;
   if (!g->pipelines->cache || !cache_path(g, path, true) ||
-      g->vk.GetPipelineCacheData(g->device, g->pipelines->cache, &n, NULL) != 0 || n == 0)
+      g->vk.GetPipelineCacheData(g->device, g->pipelines->cache, &n, NULL) != 0 || n == 0 ||
+      !is_new(g, n))
     return;
   void *bytes = malloc(n);
   if (bytes && g->vk.GetPipelineCacheData(g->device, g->pipelines->cache, &n, bytes) == 0 &&
       sn_ctx_create(NULL, &ctx) == SN_OK) {
     cache_header h = header_of(g, atomic_load(&g->matrices), bytes, n);
-    (void)!write(ctx, path, &h, bytes);
+    if (write(ctx, path, &h, bytes) == SN_OK)
+      note_file(g, &h);
     sn_ctx_destroy(ctx);
   }
   free(bytes);

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 /* A context and the first GPU. */
 typedef struct rig {
@@ -244,6 +245,12 @@ static long size_of(const char *path) {
   return size;
 }
 
+/* Another one once it was written anew. */
+static ino_t number_of(const char *path) {
+  struct stat info;
+  return CHECK(stat(path, &info) == 0) ? info.st_ino : 0;
+}
+
 static void change_byte(const char *path, long at) {
   FILE *f = fopen(path, "r+b");
   REQUIRE(f != NULL);
@@ -286,7 +293,9 @@ TEST(what_was_compiled_is_kept) {
   REQUIRE(find_file(folder, path, sizeof path));
   long size = size_of(path);
   CHECK(size > 64);
-  compile_one(100); /* read again */
+  ino_t file = number_of(path);
+  compile_one(100); /* read again; nothing is new, so that it is not written */
+  CHECK(number_of(path) == file);
   /* Damaged, cut off, or of another driver: as good as none, and replaced. */
   for (long at = 0; at < 64; at += 9) {
     change_byte(path, at);
