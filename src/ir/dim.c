@@ -325,9 +325,15 @@ static bool usable(sn_graph *g, sn_dim a, sn_dim b) {
   return false;
 }
 
+/* Most sizes are numbers: what comes of two of them is one, unless it is too large, which expressions find out. */
+static bool are_numbers(sn_dim a, sn_dim b) { return dim_is_number(a) && dim_is_number(b); }
+static bool is_small(int64_t x) { return x < DIM_LIMIT && x > -DIM_LIMIT; }
+
 static sn_dim add_scaled(sn_graph *g, sn_dim a, sn_dim b, int64_t scale) {
   if (!usable(g, a, b))
     return 0;
+  if (are_numbers(a, b) && is_small(a + scale * b))
+    return a + scale * b;
   dim_expr e = load(g, a), f = load(g, b);
   for (int i = 0; i < f.n; i++) {
     dim_term t = f.term[i];
@@ -355,6 +361,9 @@ static bool multiply_terms(const sn_graph *g, const dim_term *a, const dim_term 
 sn_dim sn_dim_mul(sn_graph *g, sn_dim a, sn_dim b) {
   if (!usable(g, a, b))
     return 0;
+  int64_t p;
+  if (are_numbers(a, b) && mul_fits(a, b, &p) && is_small(p))
+    return p;
   dim_expr e = load(g, a), f = load(g, b), product = {0};
   for (int i = 0; i < e.n; i++)
     for (int j = 0; j < f.n; j++) {
@@ -431,6 +440,8 @@ sn_dim sn_dim_div(sn_graph *g, sn_dim a, int64_t divisor) {
     return 0;
   if (divisor <= 0 || divisor >= DIM_LIMIT)
     return fail(g, "the divisor must be positive");
+  if (dim_is_number(a))
+    return floor_div(a, divisor);
   dim_expr e = load(g, a), whole = {0}, rest = {0};
   for (int i = 0; i < e.n; i++) {
     dim_term t = e.term[i], r = e.term[i];
@@ -486,6 +497,10 @@ bool dim_divide(sn_graph *g, sn_dim a, sn_dim b, sn_dim *out) {
   *out = 0;
   if (!usable(g, a, b) || b == 0)
     return false;
+  if (are_numbers(a, b)) {
+    *out = a % b == 0 ? a / b : 0;
+    return a % b == 0;
+  }
   dim_expr e = load(g, a), f = load(g, b), q = {0};
   for (int step = 0; e.n > 0; step++) {
     dim_term t;
@@ -506,12 +521,18 @@ static int64_t saturating_mul(int64_t a, int64_t b) {
 }
 
 void dim_range(const sn_graph *g, sn_dim d, int64_t *out_lo, int64_t *out_hi) {
-  dim_expr e = load(g, d);
+  if (dim_is_number(d)) {
+    *out_lo = max_i64(d, -DIM_LIMIT);
+    *out_hi = min_i64(d, DIM_LIMIT);
+    return;
+  }
+  const dim_expr *e = expr_of(g, d);
   int64_t lo = 0, hi = 0;
-  for (int i = 0; i < e.n; i++) {
-    int64_t tl = e.term[i].coef, th = tl;
-    for (int k = 0; k < e.term[i].n; k++) {
-      int64_t al = g->dims->atoms[e.term[i].atom[k]].lo, ah = g->dims->atoms[e.term[i].atom[k]].hi;
+  for (int i = 0; i < e->n; i++) {
+    int64_t tl = e->term[i].coef, th = tl;
+    for (int k = 0; k < e->term[i].n; k++) {
+      int64_t al = g->dims->atoms[e->term[i].atom[k]].lo,
+              ah = g->dims->atoms[e->term[i].atom[k]].hi;
       int64_t p[4] = {saturating_mul(tl, al), saturating_mul(tl, ah), saturating_mul(th, al),
                       saturating_mul(th, ah)};
       tl = min_i64(min_i64(p[0], p[1]), min_i64(p[2], p[3]));

@@ -53,10 +53,10 @@ size_t egraph_attrs_size(const egraph *e, int op) {
 /* Constants are compared by content, as in graphs. */
 static uint64_t hash_attrs(const egraph *e, uint64_t h, int op, const void *attrs) {
   if (op != OP_constant)
-    return hash_bytes(h, attrs, egraph_attrs_size(e, op));
+    return hash_long(h, attrs, egraph_attrs_size(e, op));
   const attrs_constant *a = attrs;
-  h = hash_bytes(h, attrs, offsetof(attrs_constant, data));
-  return hash_bytes(h, a->data.data, a->data.size);
+  h = hash_long(h, attrs, offsetof(attrs_constant, data));
+  return hash_long(h, a->data.data, a->data.size);
 }
 
 static bool same_attrs(const egraph *e, int op, const void *x, const void *y) {
@@ -71,8 +71,8 @@ static bool same_attrs(const egraph *e, int op, const void *x, const void *y) {
 
 static uint64_t hash_node(const egraph *e, int op, const class_id *in, int n_in,
                           const void *attrs) {
-  uint64_t h = hash_bytes(HASH_SEED, &op, sizeof op);
-  h = hash_bytes(h, in, (size_t)n_in * sizeof *in);
+  uint64_t h = hash_long(HASH_SEED, &op, sizeof op);
+  h = hash_long(h, in, (size_t)n_in * sizeof *in);
   return hash_attrs(e, h, op, attrs);
 }
 

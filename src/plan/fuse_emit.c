@@ -13,10 +13,12 @@ typedef struct nested {
   int depth;
 } nested;
 
+/* Large ones (parts) are often alone. */
 bool fuse_room(arena *memory, void **array, int n, int *cap, size_t each) {
+  enum { LARGE = 1024 };
   if (n < *cap)
     return true;
-  int wider = *cap ? *cap * 2 : 8;
+  int wider = *cap ? *cap * 2 : each < LARGE ? 8 : 1;
   void *grown = arena_array(memory, (size_t)wider, each);
   if (!grown)
     return false;

@@ -87,8 +87,7 @@ static bool is_at(const spirv *s, size_t i, uint32_t head, spirv_id type, int n,
 static spirv_id find(spirv *s, int op, spirv_id type, int n, const uint32_t *args) {
   const spirv_words *w = &s->section[SPV_GLOBALS];
   uint32_t skip = type ? 3 : 2, head = ((uint32_t)n + skip) << 16 | (uint32_t)op;
-  uint64_t hash =
-      hash_bytes(hash_bytes(HASH_SEED, &head, sizeof head), args, (size_t)n * sizeof *args);
+  uint64_t hash = hash_long(HASH_SEED ^ head, args, (size_t)n * sizeof *args);
   uint32_t *cached = &s->cache[(hash ^ type) % COUNT_OF(s->cache)];
   if (*cached && is_at(s, *cached - 1, head, type, n, args))
     return w->at[*cached - 1 + skip - 1];
