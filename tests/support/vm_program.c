@@ -1,6 +1,7 @@
 /* See vm_program.h. */
 #include "support/vm_program.h"
 
+#include "device/vulkan/emit_alike.h"
 #include "device/vulkan/emit_pairs.h"
 #include "ir/dtype.h"
 #include "support/vm_launch.h"
@@ -15,9 +16,11 @@ typedef struct machine {
   const program *p;
   vm *v;
   vm_launcher launcher;
-  arena memory;               /* of the emitters */
-  const unsigned char *pairs; /* values that are stored so */
+  arena memory; /* of the emitters */
   struct shader_table shaders;
+  struct kept_table kept_entries;
+  struct alike_table alike;
+  step_launches *made;    /* by step */
   vm_memory *home[HOMES]; /* arenas: one; leaves and constants: by index */
   int n_home[HOMES];
   vm_memory failures, zeros, scratch, kept;
@@ -118,6 +121,7 @@ static void free_memory(machine *m) {
   }
   vm_memory_destroy(&m->failures);
   vm_memory_destroy(&m->zeros);
+  vm_memory_destroy(&m->kept);
   free(m->addresses);
 }
 
@@ -155,37 +159,71 @@ static void forget_values(machine *m, int number) {
   }
 }
 
-static emit_env env_of(machine *m, struct kept_table *kept) {
-  return (emit_env){.ctx = m->x->ctx,
-                    .memory = &m->memory,
-                    .program = m->p,
-                    .target = &m->x->target,
-                    .wide = m->x->wide,
-                    .precision = m->x->precision,
-                    .kept = kept,
-                    .pairs = m->pairs,
-                    .shaders = &m->shaders};
+/* As the device does it. */
+static sn_status emit_all(machine *m) {
+  const program *p = m->p;
+  emit_env env = {.ctx = m->x->ctx,
+                  .memory = &m->memory,
+                  .program = p,
+                  .target = &m->x->target,
+                  .wide = m->x->wide,
+                  .precision = m->x->precision,
+                  .kept = &m->kept_entries,
+                  .alike = &m->alike,
+                  .shaders = &m->shaders};
+  m->made = arena_array(&m->memory, (size_t)program_steps(p), sizeof *m->made);
+  if (!m->made)
+    return SN_ERR_NO_MEMORY;
+  SN_TRY(pairs_choose(&env));
+  for (int i = 0; i < program_steps(p); i++) {
+    env.kept = i < p->n_prepare ? NULL : &m->kept_entries;
+    SN_TRY(emit_step(&env, &p->steps[i], &m->made[i]));
+  }
+  vm_memory_create(&m->kept, (size_t)m->kept_entries.bytes);
+  m->launcher.kept = vm_map(m->v, &m->kept, 0, m->kept.bytes, VM_READ | VM_WRITE);
+  return SN_OK;
+}
+
+/* Those of a step that are part of it, or of `prepare`. */
+static step_launches some_of(machine *m, int number, bool kept) {
+  const step_launches *all = &m->made[number];
+  launch *some = arena_array(&m->memory, (size_t)all->n, sizeof *some);
+  step_launches out = {.launches = some, .scratch_bytes = all->scratch_bytes};
+  if (!some)
+    abort();
+  for (int i = 0; i < all->n; i++)
+    if (all->launches[i].kept == kept)
+      some[out.n++] = all->launches[i];
+  return out;
+}
+
+static sn_status finding(machine *m, int number) {
+  const step *s = &m->p->steps[number];
+  return diag_fail(m->x->ctx, SN_ERR_INTERNAL, "step %d (%s, \"%s\"): %s", number,
+                   archetype_name(s->kind), s->name ? s->name : "", vm_finding(m->v));
+}
+
+static sn_status run_kept(machine *m) {
+  for (int i = 0; i < program_steps(m->p); i++) {
+    step_launches launches = some_of(m, i, true);
+    allow_uses(m, &m->p->steps[i]);
+    if (launches.n > 0 && !vm_launch(&m->launcher, &launches, true))
+      return finding(m, i);
+  }
+  return SN_OK;
 }
 
 static sn_status run_step(machine *m, int number, bool first) {
   const step *s = &m->p->steps[number];
-  step_launches launches;
-  struct kept_table kept = {0}; /* each step has its own */
-  emit_env env = env_of(m, &kept);
-  SN_TRY(emit_step(&env, s, &launches));
+  step_launches launches = some_of(m, number, false);
   vm_memory_create(&m->scratch, (size_t)launches.scratch_bytes);
   m->launcher.scratch = vm_map(m->v, &m->scratch, 0, m->scratch.bytes, VM_READ | VM_WRITE);
-  vm_memory_create(&m->kept, (size_t)kept.bytes);
-  m->launcher.kept = vm_map(m->v, &m->kept, 0, m->kept.bytes, VM_READ | VM_WRITE);
   allow_uses(m, s);
   forget_values(m, number);
   bool ok = vm_launch(&m->launcher, &launches, s->barrier || first);
   vm_memory_destroy(&m->scratch);
-  vm_memory_destroy(&m->kept);
   m->absorbed = launches.n == 0 && s->kind == STEP_ROW ? s : NULL;
-  return ok ? SN_OK
-            : diag_fail(m->x->ctx, SN_ERR_INTERNAL, "step %d (%s, \"%s\"): %s", number,
-                        archetype_name(s->kind), s->name ? s->name : "", vm_finding(m->v));
+  return ok ? SN_OK : finding(m, number);
 }
 
 static sn_status run_steps(machine *m, int from, int n) {
@@ -204,18 +242,11 @@ static sn_status find_failure(machine *m) {
   return SN_OK;
 }
 
-static sn_status choose_pairs(machine *m) {
-  struct kept_table kept = {0};
-  emit_env env = env_of(m, &kept);
-  SN_TRY(pairs_choose(&env));
-  m->pairs = env.pairs;
-  return SN_OK;
-}
-
 static sn_status run_all(machine *m) {
   const program *p = m->p;
-  SN_TRY(choose_pairs(m));
+  SN_TRY(emit_all(m));
   SN_TRY(run_steps(m, 0, p->n_prepare));
+  SN_TRY(run_kept(m));
   SN_TRY(run_steps(m, p->n_prepare, p->n_main));
   SN_TRY(find_failure(m));
   return run_steps(m, p->n_prepare + p->n_main, p->n_commit);

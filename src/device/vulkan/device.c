@@ -5,6 +5,7 @@
 #include "device/vulkan/device.h"
 
 #include "device/devices.h"
+#include "device/vulkan/emit_alike.h"
 #include "device/vulkan/emit_pairs.h"
 #include "device/vulkan/plan.h"
 
@@ -95,6 +96,7 @@ static sn_status make_pipelines(device_plan *dp, const emit_env *env) {
 static sn_status lower_into(device_plan *dp, const hand_made *hand, bool keep) {
   struct shader_table shaders = {0};
   struct kept_table kept = {0};
+  struct alike_table alike = {0};
   emit_env env = {.ctx = dp->ctx,
                   .memory = &dp->memory,
                   .program = dp->program,
@@ -103,6 +105,7 @@ static sn_status lower_into(device_plan *dp, const hand_made *hand, bool keep) {
                   .by_hand = hand->make,
                   .hand = hand->of,
                   .kept = keep ? &kept : NULL,
+                  .alike = &alike,
                   .shaders = &shaders};
   env.wide = needs_wide(&env);
   SN_TRY(pairs_choose(&env));

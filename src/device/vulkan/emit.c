@@ -2,6 +2,7 @@
  *
  * A kernel that finds its part by its workgroup's number (merged) is another shader than the same kernel alone, and slower to begin.
  * So parts are emitted as if each were alone; where some turn out to be equal, the step is emitted once more, with those merged. */
+#include "device/vulkan/emit_alike.h"
 #include "device/vulkan/emit_matmul_rewrite.h"
 
 static sn_status (*const archetypes[STEP_ARCHETYPES])(emitter *e, const part *p) = {
@@ -132,12 +133,12 @@ static bool find_equal(const emitter *e, bool *out) {
   return any;
 }
 
-static sn_status emit_parts(emitter *e, int n_parts) {
+static sn_status emit_parts(emitter *e) {
   const step *s = e->step;
   sn_status status = SN_OK;
   e->env.scratch = 0;
   e->n_made = 0;
-  for (e->part = 0; e->part < n_parts && status == SN_OK; e->part++) {
+  for (e->part = 0; e->part < s->n_parts && status == SN_OK; e->part++) {
     e->level = 0;
     status = (e->env.by_hand ? e->env.by_hand : archetypes[s->kind])(e, &s->parts[e->part]);
   }
@@ -145,14 +146,14 @@ static sn_status emit_parts(emitter *e, int n_parts) {
 }
 
 /* The second time as if there had been no first, but for what is known from it. */
-static sn_status emit_merged(emitter *e, int n_parts) {
+static sn_status emit_merged(emitter *e) {
   const int n_shaders = e->env.shaders->n;
   const struct kept_table kept = e->env.kept ? *e->env.kept : (struct kept_table){0};
-  SN_TRY(emit_parts(e, n_parts));
+  SN_TRY(emit_parts(e));
   bool *merges = arena_array(e->env.memory, (size_t)e->n_made + 1, sizeof *merges);
   if (!merges)
     return SN_ERR_NO_MEMORY;
-  if (n_parts == 1 || !find_equal(e, merges))
+  if (e->step->n_parts == 1 || !find_equal(e, merges))
     return SN_OK;
   e->env.shaders->n = n_shaders;
   if (e->env.kept) {
@@ -160,31 +161,43 @@ static sn_status emit_merged(emitter *e, int n_parts) {
     e->env.kept->bytes = kept.bytes;
   }
   e->merges = merges;
-  return emit_parts(e, n_parts);
+  return emit_parts(e);
+}
+
+static sn_status emit_anew(emitter *e, const step *s, step_launches *out) {
+  const size_t size = EMIT_REGS * sizeof *e->regs;
+  sn_status status = SN_OK;
+  e->regs = mem_alloc(e->env.ctx, size);
+  if (!e->regs)
+    return SN_ERR_NO_MEMORY;
+  e->reg = e->regs[0];
+  if (s->kind == STEP_MATMUL && !e->env.by_hand && !e->absorbed)
+    status = matmul_rewrite(&e->env, s, &s);
+  e->step = s;
+  if (status == SN_OK)
+    status = emit_merged(e);
+  if (status == SN_OK)
+    status = join_all(e, out);
+  out->scratch_bytes = e->env.scratch;
+  mem_free(e->env.ctx, e->regs, size);
+  return status;
 }
 
 sn_status emit_step(const emit_env *env, const step *s, step_launches *out) {
   emitter *e = mem_alloc(env->ctx, sizeof *e);
+  sn_status status = SN_OK;
   *out = (step_launches){0};
   if (!e)
     return SN_ERR_NO_MEMORY;
   e->env = *env;
-  e->reg = e->regs[0];
   e->absorbed = emit_absorbed(e, s);
-  sn_status status = SN_OK;
-  int n_parts = emit_is_absorbed(e, s) ? 0 : s->n_parts;
-  if (s->kind == STEP_MATMUL && !env->by_hand && !e->absorbed) {
-    status = matmul_rewrite(&e->env, s, &s);
-    n_parts = s->n_parts;
+  if (!emit_is_absorbed(e, s)) {
+    /* What a scatter does depends on where its values lie. */
+    bool alone = !env->alike || env->by_hand || s->kind == STEP_SCATTER;
+    status = alone ? emit_anew(e, s, out) : emit_alike(e, s, emit_anew, out);
   }
-  e->step = s;
-  if (status == SN_OK)
-    status = emit_merged(e, n_parts);
-  if (status == SN_OK)
-    status = join_all(e, out);
-  else
+  if (status != SN_OK)
     status = diag_within(env->ctx, status, "step \"%s\"", s->name ? s->name : "");
-  out->scratch_bytes = e->env.scratch;
   mem_free(env->ctx, e, sizeof *e);
   return status;
 }

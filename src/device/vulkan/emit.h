@@ -20,6 +20,7 @@ enum {
   EMIT_UNROLL = 12 /* points that a thread has at once, at most */,
   EMIT_WINDOW = 9 /* those of windows */,
   EMIT_WIDE = 4 /* neighbouring rows of a thread, with the points of a window each */,
+  EMIT_REGS = EMIT_WIDE * EMIT_WINDOW,
   EMIT_RECENT = 256,
   EMIT_LOADS = 64
 };
@@ -30,10 +31,10 @@ typedef struct emitter {
   kernel *k;             /* the one that is being written */
   val axis[REGION_AXES]; /* coordinates of the point; 0: not known here */
   val acc[EMIT_ACCS];
-  val *reg; /* registers of the point at hand: one of these */
-  val regs[EMIT_WIDE * EMIT_WINDOW][REGION_MAX];
-  const instr *code; /* of the region that is being emitted */
-  int part, level;   /* of the step; how many kernels the part has had */
+  val *reg;                /* registers of the point at hand: one of these */
+  val (*regs)[REGION_MAX]; /* EMIT_REGS of them */
+  const instr *code;       /* of the region that is being emitted */
+  int part, level;         /* of the step; how many kernels the part has had */
   const loop_part
       *absorbed; /* a row that this step computes itself, before it reads it; NULL: none */
   struct made_kernel {

@@ -78,7 +78,6 @@ static size_t key_of(const matmul_part *p, const operand *o, sn_dtype half, int6
   int first[2] = {p->n_batch + (o->side ? p->n_m : 0), p->n_batch + p->n_m + p->n_n};
   size_t n = 0;
   key[n++] = half;
-  key[n++] = (int64_t)o->at->value;
   key[n++] = o->at->base;
   key[n++] = o->at->n_terms;
   for (int i = 0; i < o->at->n_terms; i++) {
@@ -261,14 +260,14 @@ sn_status emit_pack(emitter *e, const matmul_part *p, sn_dtype half, packed_oper
   matmul_part one = *p;
   general g;
   pack b = {.o = &of->o, .half = half};
-  int64_t key[5 + 4 * ACCESS_TERMS + 2 * REGION_AXES], bytes, tiles;
+  int64_t key[4 + 4 * ACCESS_TERMS + 2 * REGION_AXES], bytes, tiles;
   bool is_new;
   size_t size = key_of(p, &of->o, half, key);
   if (!bytes_of(e, p, &of->o, &bytes))
     return SN_ERR_NO_MEMORY;
   amount of_tiles = packed_tiles(p, of->o.side);
   tiles = sizes_most(&e->env, of_tiles.n, of_tiles.dims) / PACKED_POINTS + 1;
-  SN_TRY(kept_take(&e->env, key, size, bytes + 4 * tiles, &of->at, &is_new));
+  SN_TRY(kept_take(&e->env, of->o.at->value, key, size, bytes + 4 * tiles, &of->at, &is_new));
   of->exponents = of->at + bytes;
   if (!is_new)
     return SN_OK;

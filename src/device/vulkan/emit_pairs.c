@@ -1,6 +1,8 @@
 /* See emit_pairs.h. */
 #include "device/vulkan/emit_pairs.h"
 
+#include "device/vulkan/emit_alike.h"
+
 /* So many elements change places with the next ones: 64 bytes. */
 enum { EXCHANGED = 16 };
 
@@ -160,9 +162,11 @@ static sn_status look(const emit_env *env, candidates *c, arena *memory, unsigne
   const program *p = env->program;
   struct shader_table shaders = {0};
   struct kept_table kept = {0};
+  struct alike_table alike = {0};
   emit_env own = *env;
   own.memory = memory;
   own.shaders = &shaders;
+  own.alike = env->alike ? &alike : NULL;
   own.uses = uses;
   own.pairs = NULL;
   for (int i = 0; i < program_steps(p); i++) {

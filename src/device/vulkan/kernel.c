@@ -283,23 +283,31 @@ static sn_status kept_grow(emit_env *env) {
   return SN_OK;
 }
 
-sn_status kept_take(emit_env *env, const void *key, size_t size, int64_t bytes, int64_t *out_at,
-                    bool *out_new) {
-  struct kept_table *t = env->kept;
-  *out_new = false;
+int kept_find(const emit_env *env, uint32_t value, const void *key, size_t size) {
+  const struct kept_table *t = env->kept;
   for (int i = 0; i < t->n; i++)
-    if (t->list[i].size == size && memcmp(t->list[i].key, key, size) == 0) {
-      *out_at = t->list[i].at;
-      return SN_OK;
-    }
+    if (t->list[i].value == value && t->list[i].size == size &&
+        memcmp(t->list[i].key, key, size) == 0)
+      return i;
+  return -1;
+}
+
+sn_status kept_take(emit_env *env, uint32_t value, const void *key, size_t size, int64_t bytes,
+                    int64_t *out_at, bool *out_new) {
+  struct kept_table *t = env->kept;
+  int found = kept_find(env, value, key, size);
+  *out_new = found < 0;
+  if (found >= 0) {
+    *out_at = t->list[found].at;
+    return SN_OK;
+  }
   if (t->n == t->room)
     SN_TRY(kept_grow(env));
   void *copy = arena_copy(env->memory, key, size);
   if (!copy)
     return SN_ERR_NO_MEMORY;
-  t->list[t->n++] = (struct kept_entry){copy, size, t->bytes};
+  t->list[t->n++] = (struct kept_entry){value, copy, size, t->bytes, bytes};
   *out_at = t->bytes;
-  *out_new = true;
   t->bytes += (bytes + 255) / 256 * 256;
   return SN_OK;
 }
@@ -382,20 +390,10 @@ static void close_main(kernel *k) {
   }
 }
 
-/* Like hash_bytes, by words. */
-static uint64_t hash_words(const uint32_t *words, size_t n) {
-  uint64_t h = HASH_SEED;
-  for (size_t i = 0; i < n; i++) {
-    h = (h ^ words[i]) * 0x9e3779b97f4a7c15;
-    h ^= h >> 32;
-  }
-  return h;
-}
-
 /* The shader of these words, the one there is if there is one. */
 static const shader *intern(emit_env *env, const uint32_t *words, size_t n, const kernel *k) {
   size_t size = n * sizeof *words;
-  uint64_t hash = hash_words(words, n);
+  uint64_t hash = hash_long(HASH_SEED, words, size);
   struct shader_table *t = env->shaders;
   for (int i = 0; i < t->n; i++)
     if (t->at[i]->hash == hash && t->at[i]->n_words == n &&
@@ -429,7 +427,7 @@ static const shader *finish(kernel *k) {
   emit_env *env = k->env;
   size_t n = 0;
   if (env->uses)
-    return arena_alloc(env->memory, sizeof(shader));
+    return k->s.failed ? NULL : arena_alloc(env->memory, sizeof(shader));
   uint32_t *words = spirv_finish(&k->s, &n);
   const shader *made = words ? intern(env, words, n, k) : NULL;
   mem_free(env->ctx, words, n * sizeof *words);

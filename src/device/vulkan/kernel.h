@@ -45,9 +45,10 @@ typedef struct emit_env {
   struct kept_table { /* memory that is made from states and kept; NULL: there is none */
     int64_t bytes;
     struct kept_entry {
+      uint32_t value;
       const void *key;
       size_t size;
-      int64_t at;
+      int64_t at, bytes;
     } * list;
     int n, room;
   } * kept;
@@ -55,6 +56,8 @@ typedef struct emit_env {
    * the kernels made so far do with them, value_use, NULL: nobody asks. */
   const unsigned char *pairs;
   unsigned char *uses;
+  struct alike_table
+      *alike; /* steps made so far, which serve for others: emit_alike.h. NULL: for none */
   struct shader_table { /* shaders made so far, each once */
     const shader **at;
     int n, room;
@@ -137,10 +140,12 @@ val k_word(kernel *k, uint32_t x, uint32_t which);
  * of the step. At the symbols' maxima: scratch_most gives those. */
 int64_t scratch_take(emit_env *env, int64_t bytes);
 val k_scratch(kernel *k, int64_t byte); /* u64 */
-/* Kept memory (emit_launch_kept): bytes for what `key` stands for, and where they begin; from the same key the same again. False in
- * *out_new: somebody has made a launch for it already. */
-sn_status kept_take(emit_env *env, const void *key, size_t size, int64_t bytes, int64_t *out_at,
-                    bool *out_new) SN_MUST_USE;
+/* Kept memory (emit_launch_kept): bytes for what `key` says is made from a value, and where they begin; from the same of both the same
+ * again. False in *out_new: somebody has made a launch for it already. */
+sn_status kept_take(emit_env *env, uint32_t value, const void *key, size_t size, int64_t bytes,
+                    int64_t *out_at, bool *out_new) SN_MUST_USE;
+/* Its entry; -1: nobody has taken it. */
+int kept_find(const emit_env *env, uint32_t value, const void *key, size_t size);
 val k_kept(kernel *k, int64_t byte); /* u64 */
 /* Whether a value stays as it is from run to run until the host changes a state, so that kept memory may be made from it. */
 bool kept_may_read(const emit_env *env, uint32_t value);

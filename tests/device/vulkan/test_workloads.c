@@ -1,7 +1,7 @@
 /* The reference workloads as launches, without a GPU: pipelines are few, and all shaders are valid. Their results are tests/long's. */
 #include "cli/subject.h"
 #include "compile/compile.h"
-#include "device/vulkan/emit_pairs.h"
+#include "support/launches_same.h"
 #include "support/test.h"
 #include "support/vm_validate.h"
 
@@ -49,7 +49,7 @@ static const struct {
     {"inference", SUBJECT_INFERENCE}, {"latency", SUBJECT_LATENCY}, {"training", SUBJECT_BACKWARD}};
 
 typedef struct tally {
-  int steps, launches, pipelines;
+  int steps, reused, launches, pipelines;
 } tally;
 
 /* Only what a step has several of is merged, and each of these has several parts; noted in `used` is which shaders there are. */
@@ -66,35 +66,42 @@ static void check_launches(const step_launches *made, const struct shader_table 
   }
 }
 
+/* Once with all steps emitted, once with those that are alike emitted once: the launches are the same. */
+static bool emit_twice(sn_ctx *ctx, arena *memory, const program *p, int target, emit_env *env,
+                       step_launches *made[2], int *out_reused) {
+  for (int alike = 0; alike < 2; alike++) {
+    *env = (emit_env){.target = &targets[target].target, .precision = targets[target].precision};
+    made[alike] = arena_array(memory, (size_t)program_steps(p), sizeof *made[alike]);
+    if (!CHECK(made[alike]))
+      return false;
+    if (launches_emit(env, ctx, memory, p, alike, made[alike], out_reused) != SN_OK)
+      return FAIL("%s", sn_ctx_message(ctx));
+  }
+  for (int i = 0; i < program_steps(p); i++)
+    if (!launches_same(&made[0][i], &made[1][i]))
+      return FAIL("step %d (%s) is taken for one that it is not", i, p->steps[i].name);
+  return true;
+}
+
 static bool emit_all(sn_ctx *ctx, const program *p, int target, const char *from, tally *out) {
-  struct shader_table shaders = {0};
+  emit_env env;
+  step_launches *made[2];
+  bool used[MOST_SHADERS] = {false};
   arena memory;
   arena_init(&memory, ctx);
-  struct kept_table kept = {0};
-  emit_env env = {.ctx = ctx,
-                  .memory = &memory,
-                  .program = p,
-                  .target = &targets[target].target,
-                  .precision = targets[target].precision,
-                  .kept = &kept,
-                  .shaders = &shaders};
-  bool used[MOST_SHADERS] = {false};
-  bool ok = pairs_choose(&env) == SN_OK || FAIL("%s", sn_ctx_message(ctx));
   *out = (tally){.steps = program_steps(p)};
+  bool ok = emit_twice(ctx, &memory, p, target, &env, made, &out->reused) &&
+            CHECK(env.shaders->n <= MOST_SHADERS);
   for (int i = 0; i < program_steps(p) && ok; i++) {
-    step_launches made;
-    ok = emit_step(&env, &p->steps[i], &made) == SN_OK || FAIL("%s", sn_ctx_message(ctx));
-    for (int k = 0; ok && k < made.n; k++)
-      out->launches += !made.launches[k].kept;
-    ok = ok && CHECK(shaders.n <= MOST_SHADERS);
-    if (ok)
-      check_launches(&made, &shaders, used);
+    for (int k = 0; k < made[1][i].n; k++)
+      out->launches += !made[1][i].launches[k].kept;
+    check_launches(&made[1][i], env.shaders, used);
   }
-  out->pipelines = shaders.n;
-  for (int i = 0; i < shaders.n && ok; i++) {
+  for (int i = 0; ok && i < env.shaders->n; i++) {
     CHECK(used[i]); /* none is there for nothing */
-    vm_validate(shaders.at[i], from);
+    vm_validate(env.shaders->at[i], from);
   }
+  out->pipelines = ok ? env.shaders->n : 0;
   arena_clear(&memory);
   return ok;
 }
@@ -111,8 +118,9 @@ static void check_program(sn_ctx *ctx, const sn_workload *w, int form, int targe
   tally t;
   if (!emit_all(ctx, p, target, sn_workload_name(w), &t))
     return;
-  printf("%s, %s, %s: %d steps, %d launches, %d pipelines\n", sn_workload_name(w), forms[form].name,
-         targets[target].name, t.steps, t.launches, t.pipelines);
+  printf("%s, %s, %s: %d steps, %d of them like others, %d launches, %d pipelines\n",
+         sn_workload_name(w), forms[form].name, targets[target].name, t.steps, t.reused, t.launches,
+         t.pipelines);
   int most = most_pipelines(w, form);
   if (t.pipelines > most)
     FAIL("%s: %d pipelines, at most %d (the aim is %d)", targets[target].name, t.pipelines, most,
