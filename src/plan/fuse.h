@@ -167,7 +167,7 @@ typedef struct emission {
   uint32_t checking;       /* collects requires of this node only (node + 1); 0: none */
   bool root_axes;          /* the root may open axes */
   bool masked;             /* inside of an expression whose result is masked */
-  const place *root_place; /* where the root read its first argument, and that one's shape */
+  const place *root_place; /* where such a root read its first argument, and that one's shape */
   sn_shape root_shape;
 } emission;
 reg emit_value(emission *e, uint32_t value, const place *at, int depth);

@@ -52,7 +52,7 @@ reg emit_add(emission *e, const instr *i) {
 
 static reg service_input(elem_ctx *c, int i, const place *at) {
   nested *n = (nested *)c;
-  if (n->depth == 0 && !n->e->root_place) {
+  if (n->e->root_axes && n->depth == 0 && !n->e->root_place) {
     n->e->root_place = fuse_keep_place(n->e->f, at);
     n->e->root_shape = c->in[i].shape;
   }
