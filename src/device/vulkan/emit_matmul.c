@@ -210,10 +210,10 @@ static void consider_direct(const emitter *e, const matmul_part *p, const extent
   /* Operands that are packed and pairs, or packed and converted, or both converted. */
   static const double alone[][DIRECT_SHAPES] = {{480, 620, 940, 800, 870, 850, 800},
                                                 {600, 615, 663, 698, 682, 676, 660},
-                                                {650, 700, 750, 545, 775, 700, 700}};
+                                                {571, 580, 575, 650, 637, 625, 580}};
   static const double shared[][DIRECT_SHAPES] = {{549, 305, 390, 790, 640, 280, 160},
                                                  {700, 360, 453, 925, 500, 317, 185},
-                                                 {650, 224, 488, 1020, 700, 350, 213}};
+                                                 {650, 394, 496, 1125, 625, 375, 200}};
   static const double once[] = {4, 2, 6, 7, 4, 3, 2};
   bool three = e->env.precision == SN_PRECISION_FAST, kept = direct_keeps(e, p);
   double factor = kept && p->n_accs > 1 ? 0.75 : 1; /* what two accumulators share is made once */
