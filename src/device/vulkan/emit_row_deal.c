@@ -34,9 +34,13 @@ static row_deal deal_few_columns(const emitter *e, int64_t rows, int64_t points)
 }
 
 /* Wide ones, of which each thread has four: a few of them, for all of the points, where that keeps enough of the device busy. Long
- * ones are read in pieces, 256 bytes of a line at once, which all but the narrowest have, so that they are one shader. */
+ * ones are read in pieces, 256 bytes of a line at once, which all but the narrowest have, so that they are one shader; those of all but
+ * few points have as many lanes, too, though some have no point then. */
 static row_deal deal_wide_columns(const emitter *e, int64_t rows, int64_t points, int loads) {
-  enum { LONG = 10000 /* vectors of a column: about what another launch takes to read */ };
+  enum {
+    LONG = 10000 /* vectors of a column: about what another launch takes to read */,
+    FEW = 128
+  };
   const gpu_target *target = e->env.target;
   int most = target->subgroup < 32 ? 256 : 512, lanes = 1;
   most = target->max_threads < most ? target->max_threads : most;
@@ -46,7 +50,7 @@ static row_deal deal_wide_columns(const emitter *e, int64_t rows, int64_t points
     columns /= 2;
   while (columns > 1 && columns / 2 >= rows)
     columns /= 2;
-  while (columns * lanes < most && ((int64_t)lanes * 4 < points || columns * lanes < 64))
+  while (columns * lanes < most && (points > FEW || lanes * 4 < points || columns * lanes < 64))
     lanes *= 2;
   int64_t groups = (rows + columns - 1) / columns, pieces = 1;
   if (in_pieces)
