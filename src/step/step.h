@@ -63,6 +63,8 @@ typedef struct matmul_part {
   const matmul_acc *accs;
   region epilogue;
   bool gradient; /* of a convolution: fewer bits do than for what it is the gradient of */
+  /* Plans have 0. 1, 2, …: parts that a device has made of one, all with the same axes and checks, needed or not */
+  int phase;
 } matmul_part;
 
 /* An operand or result of a core: a value seen through strides. Axis d of the operand has extent dim[d] and element

@@ -412,6 +412,19 @@ static bool goes_by_window(const emitter *e, const matmul_part *p) {
   return !other.way.direct || other.cost >= window_cost(e, p);
 }
 
+/* Phases go the way of their first, which has most products: so they are one launch. */
+static matmul_way way_of(emitter *e, const matmul_part *p) {
+  const int own = e->part;
+  if (p->phase < 2)
+    return matmul_choose(e, p);
+  e->part -= p->phase - 1;
+  matmul_part first = e->step->parts[e->part].u.matmul;
+  matmul_batch_to_rows(&first);
+  matmul_way way = matmul_choose(e, &first);
+  e->part = own;
+  return way;
+}
+
 sn_status emit_matmul(emitter *e, const part *p) {
   matmul_part m = p->u.matmul;
   if (m.n_accs > EMIT_ACCS)
@@ -424,6 +437,6 @@ sn_status emit_matmul(emitter *e, const part *p) {
     return emit_window(e, &m);
   if (!dims_are_numbers(m.n_m, m.extent + m.n_batch))
     return emit_ranges(e, &m);
-  matmul_way way = matmul_choose(e, &m);
+  matmul_way way = way_of(e, &m);
   return emit_matmul_as(e, &m, &way, NULL, 0, 0);
 }

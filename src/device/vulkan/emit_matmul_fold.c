@@ -238,63 +238,18 @@ static void turn_axis(regions r, int axis, int64_t extent) {
     }
 }
 
-/* --- phases --- */
-
-/* The term of axis d of a check, or one that adds nothing. */
-static term row_term(const check *c, int d) {
-  for (int i = 0; i < c->n_terms; i++)
-    if (c->terms[i].axis == d)
-      return c->terms[i];
-  return (term){.axis = (uint8_t)d, .div = 1};
-}
-
-/* A check that counts along every axis of the rows. */
-static sn_status spread_check(emit_env *env, const matmul_part *p, check *c) {
-  int n = 0;
-  term *terms = arena_array(env->memory, ACCESS_TERMS, sizeof *terms);
-  if (!terms)
-    return SN_ERR_NO_MEMORY;
-  for (int d = p->n_batch; d < p->n_batch + p->n_m; d++)
-    terms[n++] = row_term(c, d);
-  for (int i = 0; i < c->n_terms; i++)
-    if (c->terms[i].axis < p->n_batch || c->terms[i].axis >= p->n_batch + p->n_m)
-      terms[n++] = c->terms[i];
-  c->terms = terms;
-  c->n_terms = n;
-  return SN_OK;
-}
-
-/* Whether all that a part checks is one sum of plain terms. */
-static bool has_one_check(const matmul_part *p) {
-  const matmul_acc *acc = &p->accs[0];
-  if (p->n_accs != 1 || acc->n_products != 1 || acc->products[0].a.n < 1)
-    return false;
-  const access *at = &acc->products[0].a.code[0].at;
-  if (at->n_checks != 1 || at->checks[0].n_terms + p->n_m > ACCESS_TERMS)
-    return false;
-  for (int i = 0; i < at->checks[0].n_terms; i++)
-    if (at->checks[0].terms[i].axis == TERM_REG || !term_is_plain(&at->checks[0].terms[i]))
-      return false;
-  return true;
-}
-
-/* Of a gradient's phases, two or more check one coordinate each, of other axes: so that these are one shader, their rows keep all axes,
- * and checks say nothing of which is theirs. That is computed once, before the loop over k. */
-static sn_status spread_rows(emit_env *env, const matmul_part *p, bool *out) {
-  *out = has_one_check(p);
-  return *out ? spread_check(env, p, (check *)p->accs[0].products[0].a.code[0].at.checks) : SN_OK;
-}
-
 /* --- parts --- */
 
+/* Without checks that always pass; extent NULL: with them. */
 static sn_status copy_region(emit_env *env, const sn_dim *extent, region *r) {
   axis_map same = axes_unchanged();
   SN_TRY(region_map(env, r, &same, r));
-  drop_checks(r, extent);
+  if (extent)
+    drop_checks(r, extent);
   return SN_OK;
 }
 
-/* With its k, whose axes are behind all others. */
+/* With its k, whose axes are behind all others. Phases keep the axes and checks that another of them needs. */
 static sn_status copy_product(emit_env *env, const matmul_part *p, matmul_product *x) {
   sn_dim extent[REGION_AXES];
   region *both[2] = {&x->a, &x->b};
@@ -302,7 +257,7 @@ static sn_status copy_product(emit_env *env, const matmul_part *p, matmul_produc
   for (int d = 0; d < x->n_k && part_axes(p) + d < REGION_AXES; d++)
     extent[part_axes(p) + d] = x->k[d];
   for (int i = 0; i < 2; i++)
-    SN_TRY(copy_region(env, extent, both[i]));
+    SN_TRY(copy_region(env, p->phase ? NULL : extent, both[i]));
   int channel = channel_axis(env, &x->a, part_axes(p), x->n_k);
   if (channel < 0)
     channel = channel_axis(env, &x->b, part_axes(p), x->n_k);
@@ -310,7 +265,8 @@ static sn_status copy_product(emit_env *env, const matmul_part *p, matmul_produc
   for (int d = 0; d < x->n_k; d++)
     if (dim_is_number(x->k[d]) && x->k[d] > 0)
       turn_axis((regions){2, both}, part_axes(p) + d, x->k[d]);
-  x->n_k = fold_group((regions){2, both}, part_axes(p), x->n_k, x->k, 0);
+  if (!p->phase)
+    x->n_k = fold_group((regions){2, both}, part_axes(p), x->n_k, x->k, 0);
   return SN_OK;
 }
 
@@ -337,9 +293,8 @@ static sn_status copy_part(emit_env *env, matmul_part *p, region **all, int *n) 
   return SN_OK;
 }
 
-sn_status matmul_fold(emit_env *env, matmul_part *p, bool phase) {
+sn_status matmul_fold(emit_env *env, matmul_part *p) {
   int n_regions = 1, n = 0;
-  bool rows_stay = false;
   for (int a = 0; a < p->n_accs; a++)
     n_regions += 2 * p->accs[a].n_products;
   region **list = arena_array(env->memory, (size_t)n_regions, sizeof *list);
@@ -354,10 +309,8 @@ sn_status matmul_fold(emit_env *env, matmul_part *p, bool phase) {
     turn_group(all, rows, p->n_batch, p->n_m, p->extent + p->n_batch);
     turn_group(all, channel_axis(env, &x->b, first, p->n_n), first, p->n_n, p->extent + first);
   }
-  if (phase)
-    SN_TRY(spread_rows(env, p, &rows_stay));
   p->n_n = fold_group(all, first, p->n_n, p->extent + first, 0);
-  if (!rows_stay)
+  if (!p->phase)
     p->n_m = fold_group(all, p->n_batch, p->n_m, p->extent + p->n_batch, p->n_n);
   p->n_batch = fold_group(all, 0, p->n_batch, p->extent, p->n_m + p->n_n);
   sort_all(all);

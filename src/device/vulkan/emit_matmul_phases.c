@@ -322,14 +322,26 @@ sn_status matmul_cut(emit_env *env, const matmul_part *of, const matmul_part **o
   return SN_OK;
 }
 
+static bool have_products(const matmul_part *parts, int n) {
+  for (int i = 0; i < n; i++)
+    for (int a = 0; a < parts[i].n_accs; a++)
+      if (parts[i].accs[a].n_products == 0)
+        return false;
+  return true;
+}
+
+/* Phases of windows are one shader and one launch: where a phase has one place along an axis, an axis of one point and a check that always passes
+ * stay, which cost it less than another launch. Where most phases have no product, the others have no window. */
 static sn_status add_parts(emit_env *env, const matmul_part *of, part *parts, int *n) {
   const matmul_part *cut;
   int n_cut;
   SN_TRY(matmul_cut(env, of, &cut, &n_cut));
+  bool alike = n_cut > 1 && have_products(cut, n_cut);
   for (int i = 0; i < n_cut; i++) {
     matmul_part *p = &parts[*n].u.matmul;
     *p = cut[i];
-    SN_TRY(matmul_fold(env, p, n_cut > 1));
+    p->phase = alike ? i + 1 : 0;
+    SN_TRY(matmul_fold(env, p));
     ++*n;
   }
   return SN_OK;

@@ -93,8 +93,11 @@ void matmul_point(matmul *m, int side, val flat) {
 
 void matmul_k_point(matmul *m, const matmul_product *p, val flat) {
   val *axis = m->e->axis + m->first_k;
+  bool ones = m->e->k->ones;
+  m->e->k->ones = ones || m->part->phase > 0;
   for (int d = p->n_k - 1; d > 0; d--)
     flat = k_divide(m->e->k, flat, &(amount){1, 1, &p->k[d]}, &axis[d]);
+  m->e->k->ones = ones;
   if (p->n_k > 0)
     axis[0] = flat;
 }

@@ -22,8 +22,8 @@ sn_status matmul_rewrite(emit_env *env, const step *s, const step **out) SN_MUST
 enum { MATMUL_PHASES = 64 };
 sn_status matmul_cut(emit_env *env, const matmul_part *of, const matmul_part **out,
                      int *out_n) SN_MUST_USE;
-/* A part with as few axes and checks as it can have; phase: one of several that a part was cut into, so that those of one form are alike. */
-sn_status matmul_fold(emit_env *env, matmul_part *p, bool phase) SN_MUST_USE;
+/* A part with as few axes and checks as it can have; a phase keeps those of its rows and its k. */
+sn_status matmul_fold(emit_env *env, matmul_part *p) SN_MUST_USE;
 /* A copy of a part for its epilogue alone, whose rows and columns have as few axes as that can have. NULL: no memory. */
 const matmul_part *matmul_fold_result(emit_env *env, const matmul_part *p);
 

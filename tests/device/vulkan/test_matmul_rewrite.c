@@ -200,7 +200,7 @@ static const matmul_part *only_part(const rewritten *r) {
              : NULL;
 }
 
-/* 3 by 3 at stride 2: phases of 4, 2, 2 and 1 places. 1 by 1: one of four has a product. */
+/* 3 by 3 at stride 2: phases of 4, 2, 2 and 1 places, all with the axes and checks of the first. 1 by 1: one of four has a product. */
 TEST(phases_of_a_gradient) {
   rewritten r;
   static const int64_t places[] = {4, 2, 2, 1};
@@ -209,8 +209,10 @@ TEST(phases_of_a_gradient) {
                    &r) &&
       CHECK_EQ_INT(r.steps[0]->n_parts, 4))
     for (int i = 0; i < 4; i++) {
-      const matmul_product *x = &r.steps[0]->parts[i].u.matmul.accs[0].products[0];
+      const matmul_part *p = &r.steps[0]->parts[i].u.matmul;
+      const matmul_product *x = &p->accs[0].products[0];
       CHECK_EQ_INT(product_of(x->n_k, x->k), 4 * places[i]);
+      CHECK(p->phase == i + 1 && p->n_m == 2 && x->n_k == 3 && x->a.code[0].at.n_checks == 2);
     }
   end_rewritten(&r);
   if (rewrite_case("conv_grad_input(f32[1, 4, 3, 3], f32[4, 2, 1, 1]) size=[6, 6] stride=[2, 2] "
@@ -218,7 +220,8 @@ TEST(phases_of_a_gradient) {
                    &r) &&
       CHECK_EQ_INT(r.steps[0]->n_parts, 4))
     for (int i = 0; i < 4; i++)
-      CHECK_EQ_INT(r.steps[0]->parts[i].u.matmul.accs[0].n_products, i == 3);
+      CHECK(r.steps[0]->parts[i].u.matmul.accs[0].n_products == (i == 3) &&
+            r.steps[0]->parts[i].u.matmul.phase == 0);
   end_rewritten(&r);
 }
 
@@ -293,7 +296,7 @@ TEST(channels_go_last) {
   const matmul_product product = {3, {C, 3, 3}, {1, &a}, {1, &b}};
   const matmul_acc acc = {1, &product};
   matmul_part part_of = {.n_m = 3, .n_n = 1, .extent = {N, H, W, 8}, .n_accs = 1, .accs = &acc};
-  CHECK(matmul_fold(&env, &part_of, false) == SN_OK);
+  CHECK(matmul_fold(&env, &part_of) == SN_OK);
   const matmul_product *x = &part_of.accs[0].products[0];
   REQUIRE(x->n_k == 3);
   CHECK(x->k[0] == 3 && x->k[1] == 3 && x->k[2] == C);
