@@ -142,13 +142,14 @@ row_shape row_shape_of(const emitter *e, const loop_part *p, int lanes, bool col
 }
 
 /* Windows at once, whatever they do: their coordinates are numbers. Of other points so many that there are some sixteen vectors
- * on their way; half of that in pieces, where many workgroups are. */
+ * on their way; half of that in pieces, where many workgroups are, and where a few lanes have no more. */
 row_shape row_wide_shape(const emitter *e, const loop_part *p, int lanes, int pieces) {
   int64_t points = sizes_most(&e->env, p->n_axes - p->n_outer, p->extent + p->n_outer);
   int loads, code;
   count_code(e, p, &loads, &code);
   int64_t all = max_i64(1, (points + lanes - 1) / lanes);
-  int some = code > 80 ? 1 : code > 40 ? 2 : loads > 2 || pieces > 1 || all <= 4 ? 4 : 8;
+  bool few = lanes < 64 && all <= 4;
+  int some = code > 80 ? 1 : code > 40 ? 2 : loads > 2 || pieces > 1 || few ? 4 : 8;
   row_shape s = {.rows = EMIT_WIDE};
   bool again = lanes == 1 || p->n_phases > 1; /* otherwise a loop of one turn does as well */
   s.kept = again && row_points_least(e, p) > 0 && all <= (lanes == 1 ? EMIT_WINDOW : some);
