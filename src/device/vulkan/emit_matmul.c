@@ -192,7 +192,7 @@ static bool reads_image(const emit_env *env, const region *r) {
 /* Errors of convolutions behind each other add up, and gradients go through all of them: where there are many, all but gradients have products
  * of 21 bits. (With 16 for all, the gradients of ResNet-50, 110 such steps, are off by 2e-3 of their norms, with 16 for gradients alone by
  * 3e-4; those of a U-Net, 43 steps, by 4e-6 with 16 for all.) */
-static bool is_deep(const emit_env *env) {
+bool matmul_is_deep(const emit_env *env) {
   enum { MANY = 64 };
   const program *p = env->program;
   int n = 0;
@@ -219,7 +219,7 @@ static void consider_direct(const emitter *e, const matmul_part *p, const extent
   double factor = kept && p->n_accs > 1 ? 0.75 : 1; /* what two accumulators share is made once */
   if (e->env.precision == SN_PRECISION_EXACT || !may_use_matrices(p))
     return;
-  sn_dtype half = three && !p->gradient && is_deep(&e->env) ? SN_F16 : SN_BF16;
+  sn_dtype half = three && !p->gradient && matmul_is_deep(&e->env) ? SN_F16 : SN_BF16;
   int kind = kept ? half == SN_F16 || p->gradient : 2;
   for (int i = 0; i < DIRECT_SHAPES; i++) {
     const direct_shape *s = &matmul_directs[i];

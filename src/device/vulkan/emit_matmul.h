@@ -96,6 +96,8 @@ enum {
 extern const direct_shape matmul_directs[];
 int direct_threads(const direct_shape *s, const gpu_target *t);
 bool direct_fits(const emitter *e, const direct_shape *s, const matmul_part *p);
+/* Whether convolutions have products of f16, and their gradients of bf16. */
+bool matmul_is_deep(const emit_env *env);
 /* Whether an operand is packed once. */
 bool direct_keeps(const emitter *e, const matmul_part *p);
 enum { TILES_64, TILES_DEEP, TILES_32, TILES_PLAIN, TILE_SHAPES };

@@ -102,6 +102,9 @@ typedef struct pack {
   matmul m;
   const operand *o;
   sn_dtype half;
+  bool either;   /* the program has both kinds of halves: which one this is, is a slot */
+  sn_dim scaled; /* 1: f16, which have a scale; 0 */
+  val is_scaled; /* bool, where it is a slot */
   operand_rows rows;
   val point, k_of_block, size; /* this thread's first point, its first k of a block; k in all */
   val x[EACH][EACH];           /* by point and k */
@@ -123,7 +126,7 @@ static void load_block(pack *b, val block) {
   }
 }
 
-/* f16 only: the exponent (i32) of the largest magnitude of all blocks. */
+/* For f16: the exponent (i32) of the largest magnitude of all blocks. */
 static val find_exponent(pack *b, val blocks) {
   kernel *k = b->m.e->k;
   int threads = b->m.e->env.target->subgroup, n = THREADS / threads;
@@ -145,6 +148,20 @@ static val find_exponent(pack *b, val blocks) {
   return direct_exponent(k, all);
 }
 
+/* The halves of two numbers, of the kind that they are. */
+static void make_halves(pack *b, val scale, const val two[2], val *out, val *rest) {
+  kernel *k = b->m.e->k;
+  val words[2][2];
+  if (!b->either) {
+    direct_halves(k, b->half, scale, two, out, rest);
+    return;
+  }
+  direct_halves(k, SN_F16, scale, two, &words[0][0], &words[0][1]);
+  direct_halves(k, SN_BF16, 0, two, &words[1][0], &words[1][1]);
+  *out = k_select(k, b->is_scaled, words[0][0], words[1][0]);
+  *rest = k_select(k, b->is_scaled, words[0][1], words[1][1]);
+}
+
 static void store_block(pack *b, val scale, val address, val block) {
   kernel *k = b->m.e->k;
   val at = k_add(k, k_mul(k, block, k_index(k, PACKED_BLOCK)), low_part(k, k->local, 32));
@@ -153,7 +170,7 @@ static void store_block(pack *b, val scale, val address, val block) {
     val words[4];
     for (int j = 0; j < 2; j++) {
       const val two[2] = {b->x[i][2 * j], b->x[i][2 * j + 1]};
-      direct_halves(k, b->half, scale, two, &words[j], &words[2 + j]);
+      make_halves(b, scale, two, &words[j], &words[2 + j]);
     }
     k_store(k, address, plus(k, at, i * 32), k_vector(k, 4, words));
   }
@@ -174,6 +191,27 @@ static void place_thread(pack *b) {
     operand_row(&b->m, o, &b->rows, i / by, plus(k, b->point, i));
 }
 
+/* The scale of f16, and its exponent stored. */
+static val make_scale(pack *b, const packed_operand *of, val tile, val blocks) {
+  kernel *k = b->m.e->k;
+  val exponent = find_exponent(b, blocks);
+  k_if first = k_if_begin(k, k_eq(k, k->local, k_index(k, 0)));
+  k_store(k, k_kept(k, of->exponents), tile, exponent);
+  k_if_end(k, &first);
+  return scale_of(k, exponent);
+}
+
+static val scale_if_any(pack *b, const packed_operand *of, val tile, val blocks) {
+  kernel *k = b->m.e->k;
+  if (!b->either)
+    return b->half == SN_F16 ? make_scale(b, of, tile, blocks) : 0;
+  b->is_scaled = k_ne(k, k_size_of(k, &b->scaled), k_index(k, 0));
+  val none = k_f32(k, 1);
+  k_if scaled = k_if_begin(k, b->is_scaled);
+  val scale = make_scale(b, of, tile, blocks);
+  return k_if_value(k, &scaled, scale, none);
+}
+
 static void emit_body(pack *b, const packed_operand *of) {
   kernel *k = b->m.e->k;
   static const sn_dim one = 1;
@@ -186,15 +224,8 @@ static void emit_body(pack *b, const packed_operand *of) {
   matmul_open_tiles(&b->m, tiles, each);
   b->size = k_sizes(k, b->o->product->n_k, b->o->product->k);
   place_thread(b);
-  val blocks = k_amount(k, &depths), scale = 0;
-  val tile = high_part(k, b->m.begin[side], PACKED_POINTS);
-  if (b->half == SN_F16) {
-    val exponent = find_exponent(b, blocks);
-    k_if first = k_if_begin(k, k_eq(k, k->local, k_index(k, 0)));
-    k_store(k, k_kept(k, of->exponents), tile, exponent);
-    k_if_end(k, &first);
-    scale = scale_of(k, exponent);
-  }
+  val blocks = k_amount(k, &depths), tile = high_part(k, b->m.begin[side], PACKED_POINTS);
+  val scale = scale_if_any(b, of, tile, blocks);
   k_loop l = k_loop_rolled(k, k_index(k, 0), blocks, k_index(k, 1));
   load_block(b, l.i);
   store_block(b, scale, k_kept(k, of->at), k_add(k, k_mul(k, tile, blocks), l.i));
@@ -259,7 +290,10 @@ sn_status emit_pack(emitter *e, const matmul_part *p, sn_dtype half, packed_oper
   const matmul_way way = {.splits = 1};
   matmul_part one = *p;
   general g;
-  pack b = {.o = &of->o, .half = half};
+  pack b = {.o = &of->o,
+            .half = half,
+            .either = e->env.precision == SN_PRECISION_FAST && matmul_is_deep(&e->env),
+            .scaled = half == SN_F16};
   int64_t key[4 + 4 * ACCESS_TERMS + 2 * REGION_AXES], bytes, tiles;
   bool is_new;
   size_t size = key_of(p, &of->o, half, key);

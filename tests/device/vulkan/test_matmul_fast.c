@@ -58,14 +58,18 @@ static term along(int axis, int64_t stride) {
   return (term){.axis = (uint8_t)axis, .stride = stride, .div = 1};
 }
 
-/* All ways of matrices; those from registers, of f16 and of bf16; and those with b packed once. */
+/* All ways of matrices; those from registers, of f16 and of bf16; those with b packed once; and these in a program that has both kinds. */
 enum {
   FIRST_BF16 = MATRIX_SHAPES + DIRECT_SHAPES,
   KEPT = FIRST_BF16 + DIRECT_SHAPES,
   KEPT_BF16 = KEPT + DIRECT_SHAPES,
-  WAYS = KEPT_BF16 + DIRECT_SHAPES
+  DEEP = KEPT_BF16 + DIRECT_SHAPES,
+  DEEP_BF16 = DEEP + DIRECT_SHAPES,
+  WAYS = DEEP_BF16 + DIRECT_SHAPES
 };
-static bool is_bf16(int way) { return (way >= FIRST_BF16 && way < KEPT) || way >= KEPT_BF16; }
+static bool is_bf16(int way) {
+  return (way >= FIRST_BF16 && way < KEPT) || (way >= KEPT_BF16 && way < DEEP) || way >= DEEP_BF16;
+}
 
 static matmul_way way_at(int i) {
   matmul_way way = {.splits = 1, .products = 3, .half = is_bf16(i) ? SN_BF16 : SN_F16};
@@ -89,6 +93,7 @@ static bool run_parts(const program *p, void *const *numbers, const part *parts,
                .addresses = numbers,
                .emit = emit_way,
                .user = &way,
+               .precision = SN_PRECISION_FAST,
                .target = vm_step_target(132)};
   v.target.f16 = v.target.bf16 = v.target.places = v.target.bf16_places = true;
   for (int i = 0; i < 3; i++)
@@ -132,6 +137,14 @@ static bool run_trial(trial *t, int number, int splits) {
                                  .n_accs = 1,
                                  .accs = &acc,
                                  .epilogue = {2, code + 3}}}};
+  step many[100];
+  for (int i = 0; i < (int)COUNT_OF(many); i++)
+    many[i] = (step){.kind = STEP_MATMUL, .n_parts = 1, .parts = parts};
+  if (number >= DEEP) {
+    values[A].channels = 1;
+    p.steps = many;
+    p.n_main = COUNT_OF(many);
+  }
   return run_parts(&p, (void *const *)t->x, parts, number, splits);
 }
 
