@@ -1,5 +1,5 @@
 /* Loop parts, and those without rows: points. See emit.h; emit_rows.c has the rest. */
-#include "device/vulkan/emit_four.h"
+#include "device/vulkan/emit_rows.h"
 
 enum { LOOP_POINTS = 4 /* of a thread, where there are many */ };
 
@@ -121,5 +121,16 @@ sn_status emit_loop(emitter *e, const part *of) {
   bool rows = p->n_outer > 0 || p->n_phases > 1;
   for (int i = 0; i < p->code.n; i++)
     rows = rows || p->code.code[i].op == REGION_REDUCE;
-  return rows ? emit_rows(e, p) : emit_points(e, p);
+  if (!rows)
+    return emit_points(e, p);
+  loop_part two[2];
+  uint32_t common;
+  if (!row_cut_sums(e, p, two, &common))
+    return emit_rows(e, p);
+  SN_TRY(emit_rows(e, &two[0]));
+  e->env.aside = common;
+  e->env.aside_at = scratch_take(&e->env, e->env.program->values[common].bytes);
+  sn_status status = emit_rows(e, &two[1]);
+  e->env.aside = 0;
+  return status;
 }

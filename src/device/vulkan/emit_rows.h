@@ -56,6 +56,9 @@ typedef struct row_deal {
 } row_deal;
 row_deal row_deal_of(const emitter *e, const loop_part *p);
 
+/* Whether a part is three sums of wide columns, and two parts with two of them each; *out_common: what both store. See emit_row_cut.c. */
+bool row_cut_sums(emitter *e, const loop_part *p, loop_part out[2], uint32_t *out_common);
+
 /* Whether the second instruction stores to memory that the first loads. */
 bool row_overwrites(const emitter *e, const instr *load, const instr *store);
 bool row_reduces(const row *r, int i, int phase);

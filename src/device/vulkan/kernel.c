@@ -231,6 +231,8 @@ val k_address_for(kernel *k, uint32_t value, value_use use) {
     k->env->uses[value] |= (unsigned char)use;
   if (use == USE_OTHER && k->env->pairs && k->env->pairs[value])
     k->why = "a value that is stored as pairs is used as numbers";
+  if (value == k->env->aside)
+    return k_scratch(k, k->env->aside_at);
   return slot_word(k, &(slot){.kind = SLOT_ADDRESS, .value = value});
 }
 

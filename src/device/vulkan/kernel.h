@@ -41,7 +41,9 @@ typedef struct emit_env {
   /* Makes the kernels of a part in place of its archetype; NULL: the archetype does. `hand` is for it alone. */
   sn_status (*by_hand)(struct emitter *e, const part *p);
   const void *hand;
-  int64_t scratch;    /* bytes that the step's kernels have taken so far */
+  int64_t scratch; /* bytes that the step's kernels have taken so far */
+  uint32_t aside;  /* for now this value is scratch memory, from byte `aside_at` on; 0: none is */
+  int64_t aside_at;
   struct kept_table { /* memory that is made from states and kept; NULL: there is none */
     int64_t bytes;
     struct kept_entry {

@@ -49,6 +49,15 @@ static sn_value two_sums(sn_graph *g, sn_value x) {
   return sn_add(g, sn_sum(g, sn_mul(g, x, w), SN_INTS(0), false), sum_first(g, x));
 }
 
+/* Three: two launches of two. */
+static sn_value three_sums(sn_graph *g, sn_value x) {
+  sn_shape shape = sn_value_type(g, x).shape;
+  sn_value w = state(g, "w", shape), v = state(g, "v", shape);
+  sn_output(g, "of w", sum_first(g, sn_mul(g, x, w)));
+  sn_output(g, "of x", sum_first(g, x));
+  return sum_first(g, sn_mul(g, x, v));
+}
+
 static sn_value max_pool(sn_graph *g, sn_value x) {
   return sn_pool(g, x, SN_POOL_MAX, SN_INTS(3, 3), SN_INTS(2, 2), SN_INTS(1, 1), SN_INTS(1, 1),
                  SN_INTS(1, 1), false, false);
@@ -97,6 +106,8 @@ static const row_case cases[] = {
     {"many columns", {2, {6, 9000}}, sum_first, 1},
     {"long columns", {2, {6000, 16}}, sum_first, 0},
     {"columns, twice", {2, {200, 24}}, two_sums, 1},
+    {"columns, three times", {2, {200, 24}}, three_sums, 2},
+    {"long columns, three times", {2, {12000, 16}}, three_sums, 0},
     {"softmax of columns", {2, {70, 33}}, softmax_first, 1},
     {"max pool", {4, {1, 2, 20, 18}}, max_pool, 1},
     {"max pool of many", {4, {2, 2, 96, 96}}, scaled_pool, 0},
