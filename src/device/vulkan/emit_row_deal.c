@@ -170,6 +170,23 @@ static void deal_fours(const emitter *e, const loop_part *p, int64_t points, row
   d->fours = (int)fours;
 }
 
+/* A few rows that a workgroup has at once, one four a lane: gradients of norms. Those of all lengths have the threads of the longest, so that they are
+ * one shader, and the device has room for them. */
+static void deal_alike(const emitter *e, const loop_part *p, int64_t rows, int64_t points,
+                       row_deal *d) {
+  enum { THREADS = 1024, LEAST = 512 };
+  const gpu_target *target = e->env.target;
+  if (emit_threads(e) < 256 || target->max_threads < THREADS || rows * 4 > target->units ||
+      points < LEAST || points > THREADS * 4 || d->columns || d->wide > 1 || d->pieces > 1 ||
+      d->fours > 0 || p->n_phases != 2 || !ends_with_stores(p) || !row_has_fours(e, p))
+    return;
+  row_shape shape = row_shape_of(e, p, (int)(points / 4), false);
+  if (!shape.kept || !shape.four || shape.unroll != 4)
+    return;
+  d->threads = d->lanes = THREADS;
+  d->some = true;
+}
+
 /* Workgroups share fours first, all lanes of them, then lanes. */
 static void share_fours(row_deal *d) {
   d->shares = 1;
@@ -186,9 +203,11 @@ row_deal row_deal_of(const emitter *e, const loop_part *p) {
   row_deal d = deal(e, p, rows, points);
   d.pieces = pieces_of(e, p, &d, rows, points);
   deal_fours(e, p, points, &d);
+  deal_alike(e, p, rows, points, &d);
   d.slices = slices_of(e, p, &d, rows, points);
-  d.sliced = d.slices > 1;
-  if (overwrites_loads(e, p, false)) /* one slice, of the same kernel */
+  d.sliced = d.slices > 1 || d.some;
+  bool few = d.some && points <= 2 * d.lanes; /* most lanes have no points */
+  if (few || overwrites_loads(e, p, false))   /* one slice, of the same kernel */
     d.slices = 1;
   share_fours(&d);
   return d;

@@ -207,7 +207,8 @@ void row_keep(emitter *e, row *r) {
   val size = k_sizes(k, p->n_axes - p->n_outer, p->extent + p->n_outer);
   int64_t points = sizes_most(&e->env, p->n_axes - p->n_outer, p->extent + p->n_outer);
   int64_t places = (int64_t)r->threads.lanes * (r->shape.unroll / r->shape.rows);
-  bool whole = places <= row_points_least(e, p) && (r->threads.lanes == 1 || places == points);
+  bool all = r->threads.lanes == 1 || (places == points && !r->some);
+  bool whole = all && places <= row_points_least(e, p);
   place_points(e, r, first_point(e, r, 0), size, whole);
   e->code = p->code.code;
   for (int i = 0; i < p->code.n; i++) {

@@ -355,7 +355,9 @@ sn_status emit_rows(emitter *e, const loop_part *p) {
   r->sliced = d.sliced;
   r->shares = d.shares;
   r->one_by_one = d.fours > 0;
+  r->some = d.some;
   r->shape = d.fours > 0  ? row_fours_shape(d.fours)
+             : d.some     ? row_fours_shape(1)
              : d.wide > 1 ? row_wide_shape(e, p, d.lanes, d.pieces)
                           : row_shape_of(e, p, d.lanes, d.columns);
   r->shape.kept = r->shape.kept && r->pieces == 1;

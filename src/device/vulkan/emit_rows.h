@@ -32,6 +32,7 @@ typedef struct row {
       [REGION_MAX]; /* by instruction: where the results of a reduction's pieces begin, by row and piece */
   row_shape shape;
   bool one_by_one; /* fours in the last phase: they are more than 1, and all exist */
+  bool some;       /* lanes may have no points, though all have some here */
   int first;       /* point of those at hand; behind those that are kept: the four of now */
   struct row_point {
     val flat;   /* its number in the row, or another's where there is none */
@@ -53,6 +54,7 @@ typedef struct row_deal {
   int pieces, slices, shares;
   bool sliced; /* the kernel is for any number of slices */
   int fours;   /* of a lane, one by one in the last phase; 0: not so */
+  bool some;   /* the kernel is for any number of lanes that have points */
 } row_deal;
 row_deal row_deal_of(const emitter *e, const loop_part *p);
 
