@@ -55,7 +55,8 @@ static double others_cost(const emitter *e, const tile_cost *c) {
     if (i == e->part)
       continue;
     extents x = extents_of(&e->env, other);
-    sum += tiles_of(&x, c) * ceil_div((double)x.k, c->depth) * c->shared * other->n_accs;
+    double panels = ceil_div((double)x.k, c->depth) * other->n_accs + c->once;
+    sum += tiles_of(&x, c) * panels * c->shared;
   }
   return sum;
 }
@@ -207,20 +208,23 @@ bool matmul_is_deep(const emit_env *env) {
 
 static void consider_direct(const emitter *e, const matmul_part *p, const extents *x,
                             choice *best) {
-  /* Operands that are packed and pairs, or packed and converted, or both converted. */
+  /* Operands that are packed and pairs, or packed and converted, or both converted; and both of gradients of convolutions. */
   static const double alone[][DIRECT_SHAPES] = {{480, 620, 940, 800, 870, 850, 800},
                                                 {600, 615, 663, 698, 682, 676, 660},
-                                                {571, 580, 575, 650, 637, 625, 580}};
+                                                {571, 580, 575, 650, 637, 625, 580},
+                                                {650, 700, 750, 545, 775, 700, 700}};
   static const double shared[][DIRECT_SHAPES] = {{549, 305, 390, 790, 640, 280, 160},
                                                  {700, 360, 453, 925, 500, 317, 185},
-                                                 {650, 394, 496, 1125, 625, 375, 200}};
+                                                 {650, 394, 496, 1125, 625, 375, 200},
+                                                 {650, 224, 488, 1020, 700, 350, 213}};
   static const double once[] = {4, 2, 6, 7, 4, 3, 2};
   bool three = e->env.precision == SN_PRECISION_FAST, kept = direct_keeps(e, p);
   double factor = kept && p->n_accs > 1 ? 0.75 : 1; /* what two accumulators share is made once */
   if (e->env.precision == SN_PRECISION_EXACT || !may_use_matrices(p))
     return;
   sn_dtype half = three && !p->gradient && matmul_is_deep(&e->env) ? SN_F16 : SN_BF16;
-  int kind = kept ? half == SN_F16 || p->gradient : 2;
+  int kind = kept ? half == SN_F16 || p->gradient : 2 + p->gradient;
+  bool scattered = is_scattered(e, p); /* costs of the first shapes are known */
   for (int i = 0; i < DIRECT_SHAPES; i++) {
     const direct_shape *s = &matmul_directs[i];
     matmul_way way = {.direct = s, .products = three ? 3 : 1, .half = half};
@@ -230,9 +234,9 @@ static void consider_direct(const emitter *e, const matmul_part *p, const extent
                    .alone = alone[kind][i] * factor,
                    .shared = shared[kind][i] * factor,
                    .once = once[i],
-                   .checks = is_scattered(e, p) ? 500 : 45,
+                   .checks = scattered ? 500 : 45,
                    .launch = 3800};
-    if (direct_fits(e, s, p))
+    if (direct_fits(e, s, p) && (i <= DIRECT_WIDE || !scattered))
       consider(e, p, x, way, &c, best);
   }
 }
