@@ -224,7 +224,7 @@ static void consider_direct(const emitter *e, const matmul_part *p, const extent
     return;
   sn_dtype half = three && !p->gradient && matmul_is_deep(&e->env) ? SN_F16 : SN_BF16;
   int kind = kept ? half == SN_F16 || p->gradient : 2 + p->gradient;
-  bool scattered = is_scattered(e, p); /* costs of the first shapes are known */
+  bool scattered = is_scattered(e, p);
   for (int i = 0; i < DIRECT_SHAPES; i++) {
     const direct_shape *s = &matmul_directs[i];
     matmul_way way = {.direct = s, .products = three ? 3 : 1, .half = half};
@@ -236,7 +236,9 @@ static void consider_direct(const emitter *e, const matmul_part *p, const extent
                    .once = once[i],
                    .checks = scattered ? 500 : 45,
                    .launch = 3800};
-    if (direct_fits(e, s, p) && (i <= DIRECT_WIDE || !scattered))
+    if (i > (scattered ? DIRECT_WIDE : kind > 0 ? DIRECT_MIDDLE : DIRECT_OWN))
+      continue; /* no gain, but a shader more */
+    if (direct_fits(e, s, p))
       consider(e, p, x, way, &c, best);
   }
 }
