@@ -236,7 +236,7 @@ static void consider_direct(const emitter *e, const matmul_part *p, const extent
                    .once = once[i],
                    .checks = scattered ? 500 : 45,
                    .launch = 3800};
-    if (i > (scattered ? DIRECT_WIDE : kind > 0 ? DIRECT_MIDDLE : DIRECT_OWN))
+    if (i > (scattered ? DIRECT_WIDE : kind % 2 ? DIRECT_MIDDLE : DIRECT_OWN))
       continue; /* no gain, but a shader more */
     if (direct_fits(e, s, p))
       consider(e, p, x, way, &c, best);
