@@ -324,19 +324,24 @@ TEST(operands) {
 
 /* --- ways --- */
 
+static matmul_way choose_way(const world *w, sn_precision precision) {
+  gpu_target target = with_matrices(132);
+  step s = {.kind = STEP_MATMUL, .n_parts = 1, .parts = w->parts};
+  emitter *e = calloc(1, sizeof *e);
+  if (!e)
+    abort();
+  e->env = (emit_env){.program = w->p, .target = &target, .precision = precision};
+  e->step = &s;
+  matmul_way way = matmul_choose(e, &w->parts[0].u.matmul);
+  free(e);
+  return way;
+}
+
 static matmul_way way_of(int64_t m, int64_t n, int64_t k, sn_precision precision) {
   world w;
   open_world(&w);
   add_part(&w, m, 0, n, k);
-  gpu_target target = with_matrices(132);
-  step s = {.kind = STEP_MATMUL, .n_parts = 1, .parts = w.parts};
-  emitter *e = calloc(1, sizeof *e);
-  if (!e)
-    abort();
-  e->env = (emit_env){.program = w.p, .target = &target, .precision = precision};
-  e->step = &s;
-  matmul_way way = matmul_choose(e, &w.parts[0].u.matmul);
-  free(e);
+  matmul_way way = choose_way(&w, precision);
   close_world(&w);
   return way;
 }
@@ -385,6 +390,37 @@ static sn_dtype half_among(int steps, bool gradient) {
   free(e);
   close_world(&w);
   return way.half;
+}
+
+/* The way of a gradient of weights [columns, channels, 3, 3], whose rows are channels of one place of the window. */
+static matmul_way way_of_window(int64_t channels, int64_t columns, int64_t k) {
+  world w;
+  open_world(&w);
+  add_part(&w, 9 * channels, 0, columns, k);
+  term a[] = {along(0, channels), along(1, 1), along(3, 9 * channels)};
+  term b[] = {along(2, 1), along(3, columns)};
+  term c[] = {along(0, 1), along(1, 9), along(2, 9 * channels)};
+  const term *terms[] = {a, b, NULL, c};
+  for (int i = 0; i < 4; i++)
+    if (terms[i]) {
+      w.code[0][i].at.terms = terms[i];
+      w.code[0][i].at.n_terms = i == 1 ? 2 : 3;
+    }
+  matmul_part *p = &w.parts[0].u.matmul;
+  p->n_m = 2;
+  p->extent[0] = 9;
+  p->extent[1] = channels;
+  p->extent[2] = columns;
+  matmul_way way = choose_way(&w, SN_PRECISION_FAST);
+  close_world(&w);
+  return way;
+}
+
+TEST(many_results_apart_are_sorted) {
+  matmul_way few = way_of_window(32, 32, 64), many = way_of_window(256, 256, 784);
+  CHECK(few.direct && few.splits == 1 && !few.sorted);
+  CHECK(many.direct && many.sorted);
+  CHECK(!way_of(2304, 256, 784, SN_PRECISION_FAST).sorted); /* one line of memory */
 }
 
 TEST(deep_networks_have_more_bits) {
