@@ -204,7 +204,12 @@ static void print_small(sn_ctx *c, text *out) {
   const matmul_acc acc = {1, &product};
   const part parts[] = {{.u.loop = {2, 0, 1, {n, 3}, {(int)COUNT_OF(first), first}}},
                         {.u.loop = {2, 1, 2, {n, 3}, {(int)COUNT_OF(row), row}}},
-                        {.u.matmul = {0, 1, 1, {n, 3}, 1, &acc, {1, acc_0}, false}},
+                        {.u.matmul = {.n_m = 1,
+                                      .n_n = 1,
+                                      .extent = {n, 3},
+                                      .n_accs = 1,
+                                      .accs = &acc,
+                                      .epilogue = {1, acc_0}}},
                         {.u.core = {.n_in = 1,
                                     .n_out = 2,
                                     .in = {{1, SN_F32, 2, {n, 3}, {3, 1}, 4}},
