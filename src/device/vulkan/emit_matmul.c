@@ -206,38 +206,50 @@ bool matmul_is_deep(const emit_env *env) {
   return n > MANY;
 }
 
+/* Costs of shapes, by whether an operand is packed once or both are converted; convolutions of trainings, which convert, too, by themselves. `last`: shapes
+ * behind it are no gain there, but shaders more. */
+typedef struct direct_cost {
+  double alone[DIRECT_SHAPES], shared[DIRECT_SHAPES];
+  int last;
+} direct_cost;
+
+enum { PACKED, PACKED_CONVOLUTION, CONVERTED, CONVERTED_CONVOLUTION };
+static const direct_cost direct_costs[] = {
+    [PACKED] = {{480, 620, 940, 800, 870, 850, 800},
+                {549, 305, 390, 790, 640, 280, 160},
+                DIRECT_OWN},
+    [PACKED_CONVOLUTION] = {{600, 615, 663, 698, 682, 676, 660},
+                            {700, 360, 453, 925, 500, 317, 185},
+                            DIRECT_MIDDLE},
+    [CONVERTED] = {{571, 580, 575, 650, 637, 625, 580},
+                   {650, 394, 496, 1125, 625, 375, 200},
+                   DIRECT_OWN},
+    [CONVERTED_CONVOLUTION] = {{650, 700, 750, 545, 775, 700, 700},
+                               {650, 224, 488, 1020, 700, 350, 213},
+                               DIRECT_MIDDLE},
+};
+
 static void consider_direct(const emitter *e, const matmul_part *p, const extents *x,
                             choice *best) {
-  /* Operands that are packed and pairs, or packed and converted, or both converted; and both of gradients of convolutions. */
-  static const double alone[][DIRECT_SHAPES] = {{480, 620, 940, 800, 870, 850, 800},
-                                                {600, 615, 663, 698, 682, 676, 660},
-                                                {571, 580, 575, 650, 637, 625, 580},
-                                                {650, 700, 750, 545, 775, 700, 700}};
-  static const double shared[][DIRECT_SHAPES] = {{549, 305, 390, 790, 640, 280, 160},
-                                                 {700, 360, 453, 925, 500, 317, 185},
-                                                 {650, 394, 496, 1125, 625, 375, 200},
-                                                 {650, 224, 488, 1020, 700, 350, 213}};
   static const double once[] = {4, 2, 6, 7, 4, 3, 2};
   bool three = e->env.precision == SN_PRECISION_FAST, kept = direct_keeps(e, p);
   double factor = kept && p->n_accs > 1 ? 0.75 : 1; /* what two accumulators share is made once */
   if (e->env.precision == SN_PRECISION_EXACT || !may_use_matrices(p))
     return;
   sn_dtype half = three && !p->gradient && matmul_is_deep(&e->env) ? SN_F16 : SN_BF16;
-  int kind = kept ? half == SN_F16 || p->gradient : 2 + p->gradient;
-  bool scattered = is_scattered(e, p);
-  for (int i = 0; i < DIRECT_SHAPES; i++) {
+  bool scattered = is_scattered(e, p), convolution = p->gradient || (kept && half == SN_F16);
+  const direct_cost *cost = &direct_costs[(kept ? PACKED : CONVERTED) + convolution];
+  for (int i = 0; i <= (scattered ? DIRECT_WIDE : cost->last); i++) {
     const direct_shape *s = &matmul_directs[i];
     matmul_way way = {.direct = s, .products = three ? 3 : 1, .half = half};
     tile_cost c = {.rows = 16 * s->fragments[0] * s->subgroups[0],
                    .columns = 16 * s->fragments[1] * s->subgroups[1],
                    .depth = 16 * s->slices,
-                   .alone = alone[kind][i] * factor,
-                   .shared = shared[kind][i] * factor,
+                   .alone = cost->alone[i] * factor,
+                   .shared = cost->shared[i] * factor,
                    .once = once[i],
                    .checks = scattered ? 500 : 45,
                    .launch = 3800};
-    if (i > (scattered ? DIRECT_WIDE : kind % 2 ? DIRECT_MIDDLE : DIRECT_OWN))
-      continue; /* no gain, but a shader more */
     if (direct_fits(e, s, p))
       consider(e, p, x, way, &c, best);
   }

@@ -129,12 +129,14 @@ bool sums_want_order(const emitter *e, const matmul_part *p, int splits) {
 sn_status sums_join(emitter *e, const matmul_part *p, const matmul_way *way, int64_t scratch,
                     const amount *of, int64_t least, int64_t most) {
   enum { THREADS = 256 };
-  kernel *k = emit_open(e, THREADS);
   const access *to = &p->epilogue.code[1].at;
-  const matmul_part *r = k ? matmul_fold_result(&e->env, p) : NULL;
+  const matmul_part *r = matmul_fold_result(&e->env, p);
+  kernel *k = r ? emit_open(e, THREADS) : NULL;
   int axes[REGION_AXES], n = 0;
-  if (!r || !in_order(r, &r->epilogue.code[1].at, axes, &n))
-    return k ? SN_ERR_INTERNAL : SN_ERR_NO_MEMORY;
+  if (!k)
+    return SN_ERR_NO_MEMORY;
+  if (!in_order(r, &r->epilogue.code[1].at, axes, &n))
+    k->why = "results that are not in memory's order";
   matmul m = {.e = e, .part = p, .way = way, .scratch = scratch};
   amount all = {p->n_batch + p->n_m + p->n_n, 1, p->extent};
   sums_strides(r, matmul_columns_last(p), true, m.strides);

@@ -13,7 +13,7 @@
 
 static sn_status emit_way(emitter *e, const part *p, void *user) {
   matmul_way way = *(const matmul_way *)user;
-  way.sorted = way.direct && sums_want_order(e, &p->u.matmul, 2);
+  way.sorted = way.sorted && way.direct && sums_want_order(e, &p->u.matmul, 2);
   return emit_matmul_as(e, &p->u.matmul, &way, NULL, 0, 0);
 }
 
@@ -34,6 +34,8 @@ static void run_world(matmul_world *w, uint32_t seed, matmul_way *way) {
   v.target = target_of(seed);
   v.wide = seed % 5 == 0;
   v.order = (vm_order)(seed % 3);
+  if (way)
+    way->sorted = seed % 2; /* where it can be */
   v.emit = way ? emit_way : NULL;
   v.user = way;
   if (!vm_step_run(&v, &s))
