@@ -99,7 +99,7 @@ static bool run_one(const check_run *c, int subgroup, vm_order order, char *why,
   if (c->options.precision != SN_PRECISION_EXACT) {
     x.target.f16 = x.target.bf16 = true;
     x.target.places = subgroup == 32;
-    x.target.bf16_places = subgroup == 32 && c->program->n_values % 4; /* or of f16 alone */
+    x.target.bf16_places = subgroup == 32 && (c->options.bf16 || c->program->n_values % 4);
     for (int i = 0; i < 3; i++)
       x.target.matrix[i] = 16;
   }

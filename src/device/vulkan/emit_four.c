@@ -121,10 +121,8 @@ void emit_store_four(emitter *e, const instr *in, int i, int first) {
     x[u] = emit_rounded(e, emit_cast(e, e->regs[first + u][in->a], from, SN_F32), SN_F32);
   }
   val at = emit_linear(e, in->at.base, in->at.n_terms, in->at.terms);
-  if (is_paired(&e->env, in->at.value)) {
+  if (is_paired(&e->env, in->at.value))
     pairs_words(k, x, x);
-    at = pairs_place(k, in->at.value, at);
-  }
   k_store(k, k_address_for(k, in->at.value, USE_STORE), k_shr(k, at, 2), k_vector(k, 4, x));
 }
 

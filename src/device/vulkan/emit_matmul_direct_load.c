@@ -93,9 +93,10 @@ static bool has_notes(const direct_side *s) {
   return s->o.plain && s->o.n_checks > 0 && !s->o.zeros;
 }
 
+/* Gradients of convolutions take none across: as fast, but more shaders. */
 static bool may_take_pairs(const direct *d, const operand *o) {
-  return d->half == SN_BF16 && d->products == 3 && o->plain && o->along_k && o->width == EACH &&
-         o->dtype == SN_F32 && o->code->n == 1;
+  return d->half == SN_BF16 && d->products == 3 && o->plain && o->width == EACH &&
+         o->dtype == SN_F32 && o->code->n == 1 && (o->along_k || !d->m.part->gradient);
 }
 
 void direct_side_open(direct *d, direct_side *s) {
@@ -231,6 +232,17 @@ val direct_grows(direct *d, const direct_side *s, val *out_exponent) {
   return scale_exceeds(k, k_get(k, s->exponent[0]), *out_exponent);
 }
 
+/* Word w (k = 2 w, 2 w + 1) of a point of a value that is stored as pairs: of halves, or of what those leave (h 1). Neighbours along points
+ * are the two of one word, so that a word of k has one of each of two. */
+static val paired_word(direct *d, const direct_side *s, int point, int w, int h) {
+  kernel *k = d->m.e->k;
+  if (!loads_points(&s->o))
+    return k_bits(k, k_get(k, s->kept[point][2 * h + w]), k->s.u32);
+  int from = point / EACH * EACH + 2 * h + point % EACH / 2;
+  const val two[2] = {k_get(k, s->kept[from][2 * w]), k_get(k, s->kept[from][2 * w + 1])};
+  return k_join_halves(k, two, point % 2);
+}
+
 void direct_convert(direct *d, direct_side *s, val at_k, val size) {
   kernel *k = d->m.e->k;
   bool checks = has_notes(s), ends = ends_inside(s);
@@ -249,7 +261,7 @@ void direct_convert(direct *d, direct_side *s, val at_k, val size) {
       const val *x = &s->kept[point][2 * w];
       const val two[2] = {k_get(k, x[0]), k_get(k, x[1])};
       for (int h = 0; h < halves && s->paired; h++)
-        words[h][i] = k_bits(k, k_get(k, s->kept[point][2 * h + w]), k->s.u32);
+        words[h][i] = paired_word(d, s, point, w, h);
       if (!s->paired)
         direct_halves(k, d->half, scale, two, &words[0][i], halves > 1 ? &words[1][i] : NULL);
       val bits = checks ? noted(d, s, point, w) : end[w];

@@ -124,8 +124,6 @@ val operand_load_any(matmul *m, const operand *o, const operand_rows *rows, int 
   for (int c = 0; c < o->n_checks; c++)
     ok = k_and(k, ok, check_passes(k, rows->check[i][c], there->check[c], &o->checks[c]->size));
   val at = sum_of(k, rows->at[i], there->at);
-  if (o->takes_pairs && is_paired(&m->e->env, o->at->value))
-    at = pairs_place(k, o->at->value, at);
   if (o->n_checks > 0)
     load_checked(m, o, ok, at, out);
   else

@@ -3,9 +3,6 @@
 
 #include "device/vulkan/emit_alike.h"
 
-/* So many elements change places with the next ones: 64 bytes. */
-enum { EXCHANGED = 16 };
-
 /* --- numbers --- */
 
 static val upper(kernel *k, val x) { return k_and(k, x, k_u32(k, 0xffff0000)); }
@@ -67,13 +64,8 @@ static val number(kernel *k, val half, val rest, bool second) {
   return k_add(k, words[0], words[1]);
 }
 
-val pairs_place(kernel *k, uint32_t value, val i) {
-  val shift = k_word(k, k->env->pairs[value], value);
-  return k_xor(k, i, k_and(k, k_shr_by(k, i, shift), k_index(k, EXCHANGED)));
-}
-
-val pairs_load(kernel *k, uint32_t value, val at) {
-  val address = k_address_for(k, value, USE_OPERAND), i = pairs_place(k, value, at);
+val pairs_load(kernel *k, uint32_t value, val i) {
+  val address = k_address_for(k, value, USE_OPERAND);
   val word = k_add(k, k_shl(k, k_shr(k, i, 2), 2), k_and(k, k_shr(k, i, 1), k_index(k, 1)));
   val half = k_load(k, k->s.u32, address, word);
   val rest = k_load(k, k->s.u32, address, k_add(k, word, k_index(k, 2)));
@@ -83,15 +75,14 @@ val pairs_load(kernel *k, uint32_t value, val at) {
 
 /* --- which values --- */
 
-/* What the plan alone says of a value: whether all that load it are operands of products with neighbours along k. */
+/* What the plan alone says of a value: whether all that load it are operands of products. */
 enum { LOADED = 1, LOADED_OTHERWISE = 2 };
 
 typedef struct candidates {
   const program *p;
   const step *s; /* at hand */
   unsigned char *loads;
-  int64_t *apart; /* elements from point to point of who loads it, the least; 0: not known */
-  bool any;       /* the step at hand has one */
+  bool any; /* the step at hand has one */
 } candidates;
 
 static bool is_candidate(const candidates *c, uint32_t value) {
@@ -99,55 +90,24 @@ static bool is_candidate(const candidates *c, uint32_t value) {
   return v->home == HOME_ARENA && v->type.dtype == SN_F32 && c->loads[value] == LOADED;
 }
 
-static bool along_k(const matmul_part *p, const matmul_product *product, const access *at) {
-  int first = p->n_batch + p->n_m + p->n_n;
-  for (int i = 0; i < at->n_terms; i++) {
-    const term *t = &at->terms[i];
-    if (t->axis != TERM_REG && t->axis >= first && t->stride == 1 &&
-        product->k[t->axis - first] != 1)
-      return true;
-  }
-  return false;
-}
-
-/* Elements from one point of a side to the next, along the last axis that has several; 0: not known. */
-static int64_t points_apart(const matmul_part *p, int side, const access *at) {
-  int columns = p->n_batch + p->n_m, first = side ? columns : 0;
-  int axis = (side ? columns + p->n_n : columns) - 1;
-  while (axis >= first && p->extent[axis] == 1)
-    axis--;
-  for (int i = 0; i < at->n_terms && axis >= first; i++) {
-    const term *t = &at->terms[i];
-    if (t->axis == axis && t->div == 1 && dim_is_number(t->stride))
-      return t->stride;
-  }
-  return 0;
-}
-
-/* *out_apart: see points_apart. */
-static bool is_operand(const matmul_part *p, const access *at, int64_t *out_apart) {
+static bool is_operand(const matmul_part *p, const access *at) {
   for (int a = 0; a < p->n_accs; a++)
     for (int i = 0; i < p->accs[a].n_products; i++) {
       const matmul_product *product = &p->accs[a].products[i];
       const region *sides[2] = {&product->a, &product->b};
       for (int side = 0; side < 2; side++)
-        if (sides[side]->n == 1 && at == &sides[side]->code[0].at) {
-          *out_apart = points_apart(p, side, at);
-          return along_k(p, product, at);
-        }
+        if (sides[side]->n == 1 && at == &sides[side]->code[0].at)
+          return true;
     }
   return false;
 }
 
 static bool note_load(void *user, const step_use *use) {
   candidates *c = user;
-  int64_t apart = 0, *least = &c->apart[use->value];
-  bool operand = c->s->kind == STEP_MATMUL && use->at &&
-                 is_operand(&c->s->parts[use->part].u.matmul, use->at, &apart);
+  bool operand =
+      c->s->kind == STEP_MATMUL && use->at && is_operand(&c->s->parts[use->part].u.matmul, use->at);
   if (!use->store)
     c->loads[use->value] |= operand ? LOADED : LOADED_OTHERWISE;
-  if (apart > 0 && (*least == 0 || apart < *least))
-    *least = apart;
   return true;
 }
 
@@ -180,26 +140,6 @@ static sn_status look(const emit_env *env, candidates *c, arena *memory, unsigne
   return SN_OK;
 }
 
-/* Whether the elements make whole groups of which halves can be exchanged, whatever sizes are. */
-static bool has_whole_groups(const program_value *v) {
-  int64_t n = 1;
-  for (int d = 0; d < v->type.shape.rank; d++)
-    if (dim_is_number(v->type.shape.dim[d]))
-      n = n * (v->type.shape.dim[d] % (2 * EXCHANGED)) % (2 * EXCHANGED);
-  return n == 0;
-}
-
-/* How far right places are shifted to find the bit that says whether halves are exchanged. To go on by four points adds an odd multiple of the least bit of
- * `four`: so that bit changes from each four of points to the next, whatever is added to both. */
-static unsigned char place_shift(const program_value *v, int64_t apart, bool wide) {
-  const int never = wide ? 63 : 31;
-  int64_t four;
-  if (apart == 0 || v->in_place_of || !has_whole_groups(v) || !mul_fits(4, apart, &four))
-    return (unsigned char)never;
-  int shift = __builtin_ctzll((unsigned long long)four) - __builtin_ctz(EXCHANGED);
-  return (unsigned char)(shift > 0 && shift < never ? shift : never);
-}
-
 sn_status pairs_choose(emit_env *env) {
   const program *p = env->program;
   const gpu_target *t = env->target;
@@ -210,10 +150,8 @@ sn_status pairs_choose(emit_env *env) {
   arena_init(&memory, env->ctx);
   unsigned char *pairs = arena_array(env->memory, p->n_values, 1);
   unsigned char *uses = arena_array(&memory, p->n_values, 1);
-  candidates c = {.p = p,
-                  .loads = arena_array(&memory, p->n_values, 1),
-                  .apart = arena_array(&memory, p->n_values, sizeof *c.apart)};
-  sn_status status = pairs && uses && c.loads && c.apart ? SN_OK : SN_ERR_NO_MEMORY;
+  candidates c = {.p = p, .loads = arena_array(&memory, p->n_values, 1)};
+  sn_status status = pairs && uses && c.loads ? SN_OK : SN_ERR_NO_MEMORY;
   for (int i = 0; i < program_steps(p) && status == SN_OK; i++) {
     c.s = &p->steps[i];
     (void)step_each_use(c.s, note_load, &c);
@@ -221,8 +159,7 @@ sn_status pairs_choose(emit_env *env) {
   if (status == SN_OK)
     status = look(env, &c, &memory, uses);
   for (uint32_t v = 1; v < p->n_values && status == SN_OK; v++)
-    if (is_candidate(&c, v) && uses[v] == (USE_OPERAND | USE_STORE))
-      pairs[v] = place_shift(&p->values[v], c.apart[v], env->wide);
+    pairs[v] = is_candidate(&c, v) && uses[v] == (USE_OPERAND | USE_STORE);
   arena_clear(&memory);
   env->pairs = pairs;
   return status;

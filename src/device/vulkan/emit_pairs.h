@@ -4,11 +4,6 @@
  * more memory than f32. Both halves are rounded to the nearest; what would become an infinity is cut off,
  * infinities and NaN have no rest.
  *
- * Threads that read operands at the same time (emit_matmul_direct.h: 8 of them have 16 bytes each of k, of two points that are four apart) would read
- * both points from the same banks of a cache where points are a multiple of 128 bytes apart, at half the speed. So of
- * each 32 elements the halves are exchanged for every other four of points (pairs_place). A value in place of
- * another has all at its place: who makes it reads there what others have not read yet.
- *
  * Which values are stored so is found by making the kernels once that may have such values, and seeing what these do: every store is one of four neighbours, every load is one
  * that a direct kernel converts. Those who make sums again that are no numbers read elements of pairs as numbers. */
 #ifndef SINEW_DEVICE_VULKAN_EMIT_PAIRS_H
@@ -23,9 +18,7 @@ static inline bool is_paired(const emit_env *env, uint32_t value) {
 }
 /* Words of four numbers. */
 void pairs_words(kernel *k, const val x[4], val out[4]);
-/* Where element i (index) of a value stored so stands; fours stay together. */
-val pairs_place(kernel *k, uint32_t value, val i);
-/* The number that is element i of such a value. */
+/* The number that is element i (index) of a value stored so. */
 val pairs_load(kernel *k, uint32_t value, val i);
 
 #endif

@@ -242,10 +242,6 @@ static int number_slot(kernel *k, uint32_t bits, uint32_t which) {
   return find_slot(k, &(slot){.kind = SLOT_NUMBER, .value = which, .byte = bits});
 }
 
-val k_word(kernel *k, uint32_t x, uint32_t which) {
-  return slot_halves(k, number_slot(k, x, which))[0];
-}
-
 val k_number(kernel *k, float x, uint32_t which) {
   int i = number_slot(k, f32_bits(x), which);
   const val *half = slot_halves(k, i);

@@ -54,7 +54,7 @@ typedef struct emit_env {
     } * list;
     int n, room;
   } * kept;
-  /* Values stored as pairs of halves: emit_pairs.h. By value: 0, or it is stored so, with places by this number (pairs_place), NULL: none is; what
+  /* Values stored as pairs of halves: emit_pairs.h. By value: whether it is stored so, NULL: none is; what
    * the kernels made so far do with them, value_use, NULL: nobody asks. */
   const unsigned char *pairs;
   unsigned char *uses;
@@ -135,9 +135,8 @@ typedef enum value_use { USE_OPERAND = 1, USE_STORE = 2, USE_OTHER = 4 } value_u
 val k_address_for(kernel *k, uint32_t value, value_use use);
 val k_failures(kernel *k); /* u64 */
 val k_zeros(kernel *k);    /* u64: of 16 bytes that are 0 */
-/* f32, u32; equal numbers share a slot where `which` is the same. */
+/* f32; equal numbers share a slot where `which` is the same. */
 val k_number(kernel *k, float x, uint32_t which);
-val k_word(kernel *k, uint32_t x, uint32_t which);
 /* Takes `bytes` more of the step's scratch memory (aligned to 256): where they begin, for k_scratch in this and later kernels
  * of the step. At the symbols' maxima: scratch_most gives those. */
 int64_t scratch_take(emit_env *env, int64_t bytes);
@@ -175,8 +174,7 @@ val k_or(kernel *k, val a, val b);
 val k_xor(kernel *k, val a, val b);
 val k_not(kernel *k, val a);
 val k_shl(kernel *k, val a, int by);
-val k_shr(kernel *k, val a, int by);    /* logical */
-val k_shr_by(kernel *k, val a, val by); /* the same; by: u32 */
+val k_shr(kernel *k, val a, int by); /* logical */
 val k_eq(kernel *k, val a, val b);
 val k_ne(kernel *k, val a, val b); /* floats: true where one is NaN; the others are false there */
 val k_lt(kernel *k, val a, val b);

@@ -155,14 +155,14 @@ void k_two_halves(kernel *k, const val x[2], val *out_halves, val *out_rest) {
     *out_rest = pack(k, rest);
 }
 
-/* The upper halves of two words: a bf16 has the upper half of an f32. (As components of vectors, which a driver makes one instruction of.) */
-static val upper_halves(kernel *k, const val words[2]) {
+/* As components of vectors, which a driver makes one instruction of. */
+val k_join_halves(kernel *k, const val words[2], int which) {
   spirv *s = &k->s;
   spirv_id type = bf16_type(s), two = spirv_vector(s, type, 2);
-  val upper[2];
+  val halves[2];
   for (int i = 0; i < 2; i++)
-    upper[i] = k_part(k, spirv_op(s, SPV_Bitcast, two, SPV_ARGS(words[i])), 1);
-  return spirv_op(s, SPV_Bitcast, s->u32, SPV_ARGS(k_vector(k, 2, upper)));
+    halves[i] = k_part(k, spirv_op(s, SPV_Bitcast, two, SPV_ARGS(words[i])), which);
+  return spirv_op(s, SPV_Bitcast, s->u32, SPV_ARGS(k_vector(k, 2, halves)));
 }
 
 /* As the driver converts: some cut off. */
@@ -187,8 +187,8 @@ void k_two_bf16(kernel *k, const val x[2], val *out_halves, val *out_rest) {
     val number = k_bits(k, k_and(k, half[i], k_u32(k, 0xffff0000)), k->s.f32);
     rest[i] = k_bits(k, k_mul(k, k_sub(k, x[i], number), more), k->s.u32);
   }
-  *out_halves = upper_halves(k, half);
-  *out_rest = upper_halves(k, rest);
+  *out_halves = k_join_halves(k, half, 1); /* a bf16 is the upper half of an f32 */
+  *out_rest = k_join_halves(k, rest, 1);
 }
 
 /* --- elements --- */

@@ -38,6 +38,8 @@ void k_two_halves(kernel *k, const val x[2], val *out_halves, val *out_rest);
 /* The same as bf16, of numbers of any magnitude: together off by 2^-15 of the number at most, by 2^-17 as
  * a rule. Of an infinity or NaN, and of what rounds to one, the rest is NaN. */
 void k_two_bf16(kernel *k, const val x[2], val *out_halves, val *out_rest);
+/* Of two words (u32 or f32) the lower halves, or the upper ones (1), as a word; kernels with matrices of bf16. */
+val k_join_halves(kernel *k, const val words[2], int which);
 
 /* --- elements of matrices by thread, where the target has `places`: 16 x 16 x 16 and subgroups of 32 ---
  *

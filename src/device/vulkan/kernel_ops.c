@@ -88,9 +88,6 @@ static val shift(kernel *k, int op, val a, int by) {
 }
 val k_shl(kernel *k, val a, int by) { return shift(k, SPV_ShiftLeftLogical, a, by); }
 val k_shr(kernel *k, val a, int by) { return shift(k, SPV_ShiftRightLogical, a, by); }
-val k_shr_by(kernel *k, val a, val by) {
-  return spirv_op(&k->s, SPV_ShiftRightLogical, type_of(k, a), SPV_ARGS(a, by));
-}
 
 static val compare(kernel *k, int op, val a, val b) {
   return spirv_op(&k->s, op, k->s.boolean, SPV_ARGS(a, b));
