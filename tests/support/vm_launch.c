@@ -1,7 +1,10 @@
 /* See vm_launch.h. */
 #include "support/vm_launch.h"
 
+#include "support/test.h"
+
 #include <stdlib.h>
+#include <string.h>
 
 static vm_module *decoded(vm_launcher *l, const shader *of) {
   for (int i = 0; i < l->n_decoded; i++)
@@ -22,6 +25,7 @@ static vm_module *decoded(vm_launcher *l, const shader *of) {
 
 void vm_launcher_end(vm_launcher *l) {
   free(l->decoded);
+  vm_memory_destroy(&l->counters);
   l->decoded = NULL;
   l->n_decoded = l->room_decoded = 0;
 }
@@ -75,6 +79,36 @@ static uint64_t fill_block(const vm_launcher *l, const launch *of, int first, ui
   return groups;
 }
 
+/* --- launches that wait by themselves --- */
+
+/* Bytes of the two counters and of what says that one waited in vain; what the first has, and is wanted. */
+enum { AWAITED = 0, RAISED = 4, IN_VAIN = 8, COUNTERS = 12, HAS = 3 };
+
+static void set_counters(vm_launcher *l, uint64_t *block) {
+  const uint32_t words[] = {HAS, 0, 0};
+  if (!l->chains)
+    return;
+  if (l->counters.bytes == 0) {
+    vm_memory_create(&l->counters, COUNTERS);
+    vm_memory_define(&l->counters, 0, COUNTERS, true);
+    l->counters_at = vm_map(l->v, &l->counters, 0, COUNTERS, VM_READ | VM_WRITE);
+  }
+  memcpy(l->counters.data, words, sizeof words);
+  block[BLOCK_AWAITED] = l->counters_at + AWAITED;
+  block[BLOCK_NUMBER] = HAS;
+  block[BLOCK_RAISED] = l->counters_at + RAISED;
+  block[BLOCK_IN_VAIN] = l->counters_at + IN_VAIN;
+}
+
+static bool counters_are_right(const vm_launcher *l, uint64_t groups) {
+  uint32_t words[COUNTERS / 4] = {HAS, (uint32_t)groups, 0}, now[COUNTERS / 4];
+  if (!l->chains)
+    return true;
+  memcpy(now, l->counters.data, sizeof now);
+  return memcmp(now, words, sizeof now) == 0 ||
+         FAIL("%u of %u workgroups have told of their end", now[1], words[1]);
+}
+
 static bool run(vm_launcher *l, const launch *of, bool after) {
   vm_module *code = decoded(l, of->code);
   int first = BLOCK_HEADER + (of->code->merged ? block_even(of->n_parts) : 0);
@@ -85,6 +119,7 @@ static bool run(vm_launcher *l, const launch *of, bool after) {
   if (!block)
     abort();
   uint64_t groups = fill_block(l, of, first, block);
+  set_counters(l, block);
   uint64_t x = groups < LAUNCH_GROUPS_X ? groups : LAUNCH_GROUPS_X;
   vm_job job = {.groups = {(uint32_t)x, x ? (uint32_t)((groups + x - 1) / x) : 0, 1},
                 .block = block,
@@ -92,7 +127,7 @@ static bool run(vm_launcher *l, const launch *of, bool after) {
                 .after = after,
                 .order = l->order,
                 .seed = l->seed};
-  bool ok = vm_dispatch(l->v, code, &job);
+  bool ok = vm_dispatch(l->v, code, &job) && counters_are_right(l, groups);
   l->launches += groups > 0;
   free(block);
   return ok;

@@ -12,9 +12,12 @@ typedef struct vm_launcher {
   const uint64_t *addresses; /* by value of the program */
   uint64_t scratch, kept, failures, zeros;
   int block_bytes; /* that a block may have */
+  bool chains;     /* launches wait for a counter and raise another: gpu_target.chains */
   vm_order order;
   uint32_t seed;
   int launches; /* that ran so far */
+  vm_memory counters;
+  uint64_t counters_at;
   /* shaders decoded so far */
   struct vm_decoded {
     const shader *of;

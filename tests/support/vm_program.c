@@ -35,7 +35,8 @@ gpu_target vm_target(int subgroup) {
                       .shared_bytes = subgroup == 8 ? 32 << 10 : 48 << 10,
                       .block_bytes = 64 << 10,
                       .units = subgroup == 32 ? 132 : 8,
-                      .keeps_nan = true};
+                      .keeps_nan = true,
+                      .chains = subgroup == 32};
 }
 
 /* --- memory --- */
@@ -277,6 +278,7 @@ sn_status vm_execute(vm_execution *x) {
   m.launcher = (vm_launcher){.v = m.v,
                              .sizes = x->sizes,
                              .block_bytes = x->target.block_bytes,
+                             .chains = x->target.chains,
                              .order = x->order,
                              .seed = x->seed};
   map_values(&m);

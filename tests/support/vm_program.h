@@ -44,7 +44,8 @@ typedef struct vm_check_options {
   bool wide;
   sn_precision
       precision; /* but exact: on targets with matrices of halves, and with the tolerance that goes with it */
-  bool bf16; /* places of elements are known of matrices of bf16, too; else of some programs' alone */
+  bool
+      bf16; /* places of elements are known of matrices of bf16, too; else of some programs' alone */
   void (*change)(void *user, program *p); /* before it runs, to plant a fault; may be NULL */
   void *change_user;
 } vm_check_options;

@@ -26,7 +26,8 @@ gpu_target vm_step_target(int units) {
                       .shared_bytes = 48 << 10,
                       .block_bytes = 16 << 10,
                       .units = units,
-                      .keeps_nan = true};
+                      .keeps_nan = true,
+                      .chains = true};
 }
 
 static bool fail(machine *m, const char *why) {
@@ -111,6 +112,7 @@ static bool run_all(machine *m, const step *s) {
                    .failures = m->failures_at,
                    .zeros = vm_map(m->v, &m->zeros, 0, m->zeros.bytes, VM_READ),
                    .block_bytes = v->target.block_bytes,
+                   .chains = v->target.chains,
                    .order = v->order,
                    .seed = v->seed};
   bool ok = vm_launch(&l, &launches, true);

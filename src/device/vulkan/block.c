@@ -9,7 +9,7 @@
 
 enum { LINE_WORDS = 32 };
 
-static void set_word(plan_params *b, uint32_t word, uint64_t value) {
+void plan_set_word(plan_params *b, uint32_t word, uint64_t value) {
   if (b->words[word] == value)
     return;
   b->words[word] = value;
@@ -96,22 +96,22 @@ static void place_slot(device_plan *dp, const slot *s, uint32_t word, int64_t sc
   if (s->kind == SLOT_ADDRESS && is_bound(dp, s->value))
     b->addresses[b->n_addresses++] = (address_use){word, s->value};
   else if (s->kind == SLOT_ADDRESS)
-    set_word(b, word, dp->addresses[s->value]);
+    plan_set_word(b, word, dp->addresses[s->value]);
   else if (s->kind == SLOT_SCRATCH)
-    set_word(b, word, room_address(&dp->scratch) + (uint64_t)(scratch + s->byte));
+    plan_set_word(b, word, room_address(&dp->scratch) + (uint64_t)(scratch + s->byte));
   else if (s->kind == SLOT_KEPT)
-    set_word(b, word, room_address(&dp->kept) + (uint64_t)s->byte);
+    plan_set_word(b, word, room_address(&dp->kept) + (uint64_t)s->byte);
   else if (s->kind == SLOT_NUMBER)
-    set_word(b, word, (uint64_t)s->byte);
+    plan_set_word(b, word, (uint64_t)s->byte);
   else if (s->kind == SLOT_ZEROS)
-    set_word(b, word, room_address(&dp->constants) + (uint64_t)dp->zeros_at);
+    plan_set_word(b, word, room_address(&dp->constants) + (uint64_t)dp->zeros_at);
   else if (s->kind == SLOT_FAILURES)
-    set_word(b, word, room_address(&dp->failures));
+    plan_set_word(b, word, room_address(&dp->failures));
   else if (amount_varies(&s->of))
     b->uses[b->n_uses++] = (number_use){number_of(b, &s->of), inverse, word};
   else {
     int64_t n = amount_at(&s->of, NULL);
-    set_word(b, word, inverse ? slot_inverse(n) : (uint64_t)n);
+    plan_set_word(b, word, inverse ? slot_inverse(n) : (uint64_t)n);
   }
 }
 
@@ -123,7 +123,7 @@ static void place_slots(device_plan *dp) {
         for (int k = 0; k < l->of->parts[p].n_slots; k++)
           place_slot(dp, &l->of->parts[p].slots[k], word_of(l, p, k), dp->steps[s].scratch_at);
       uint64_t begin = (uint64_t)(BLOCK_HEADER + firsts(l->of));
-      set_word(&dp->params, l->block / 8 + 1, halves(begin, (uint64_t)stride(l->of)));
+      plan_set_word(&dp->params, l->block / 8 + 1, halves(begin, (uint64_t)stride(l->of)));
     }
 }
 
@@ -183,15 +183,16 @@ static sn_status set_groups(device_plan *dp, lowered_launch *l) {
   int64_t all = 0;
   for (int i = 0; i < l->of->n_parts; i++) {
     if (l->of->code->merged)
-      set_word(b, l->block / 8 + BLOCK_HEADER + (uint32_t)i, (uint64_t)all);
+      plan_set_word(b, l->block / 8 + BLOCK_HEADER + (uint32_t)i, (uint64_t)all);
     all += part_groups(b, l, i);
     if (all < 0 || all > (int64_t)LAUNCH_GROUPS_X * 32767)
       return diag_fail(dp->ctx, SN_ERR_UNSUPPORTED, "vulkan: a step is too large for one launch");
   }
+  l->all = all;
   shape_groups(l->groups, all);
-  set_word(b, l->block / 8, halves((uint64_t)all, (uint64_t)l->of->n_parts));
-  set_word(b, l->counts / 8, halves(l->groups[0], l->groups[1]));
-  set_word(b, l->counts / 8 + 1, l->groups[2]);
+  plan_set_word(b, l->block / 8, halves((uint64_t)all, (uint64_t)l->of->n_parts));
+  plan_set_word(b, l->counts / 8, halves(l->groups[0], l->groups[1]));
+  plan_set_word(b, l->counts / 8 + 1, l->groups[2]);
   return SN_OK;
 }
 
@@ -233,7 +234,7 @@ sn_status plan_params_create(device_plan *dp) {
   for (int i = 0; i < dp->n_launches; i++)
     if (!dp->launches[i].varies)
       SN_TRY(set_groups(dp, &dp->launches[i]));
-  return SN_OK;
+  return plan_chain(dp);
 }
 
 void plan_params_destroy(device_plan *dp) { gpu_block_destroy(dp->gpu, &dp->params.block); }
@@ -249,7 +250,7 @@ static void fill_numbers(plan_params *b, const int64_t *sizes) {
     n->value = value;
     uint64_t inverse = slot_inverse(value);
     for (int k = n->first; k < n->first + n->n; k++)
-      set_word(b, b->uses[k].word, b->uses[k].inverse ? inverse : (uint64_t)value);
+      plan_set_word(b, b->uses[k].word, b->uses[k].inverse ? inverse : (uint64_t)value);
   }
 }
 
@@ -285,7 +286,7 @@ sn_status plan_params_fill(device_plan *dp, const int64_t *sizes) {
   plan_params *b = &dp->params;
   SN_TRY(fill_sizes(dp, sizes));
   for (int i = 0; i < b->n_addresses; i++)
-    set_word(b, b->addresses[i].word, dp->addresses[b->addresses[i].value]);
+    plan_set_word(b, b->addresses[i].word, dp->addresses[b->addresses[i].value]);
   if (b->any_dirty)
     flush(b);
   return SN_OK;

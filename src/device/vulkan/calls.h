@@ -74,6 +74,7 @@
   X(CmdPipelineBarrier, void,                                                                     \
     (vk_handle, uint32_t, uint32_t, uint32_t, uint32_t, const vk_memory_barrier *, uint32_t,      \
      const void *, uint32_t, const void *))                                                       \
+  X(CmdFillBuffer, void, (vk_handle, vk_handle, uint64_t, uint64_t, uint32_t))                    \
   X(CmdCopyBuffer, void, (vk_handle, vk_handle, vk_handle, uint32_t, const vk_buffer_copy *))     \
   X(CreateQueryPool, int,                                                                         \
     (vk_handle, const vk_query_pool_create_info *, const void *, vk_handle *))                    \

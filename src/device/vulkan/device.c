@@ -140,6 +140,8 @@ static void find_target(const device *d, device_plan *dp, bool by_hand) {
   dp->target = dp->gpu->target;
   if (!by_hand && dp->precision != SN_PRECISION_EXACT)
     vulkan_prove_matrices(d, dp->gpu, &dp->target);
+  if (!by_hand)
+    vulkan_prove_chain(d, dp->gpu, &dp->target);
 }
 
 /* *keep: whether memory may be kept; then, whether some was. */
@@ -154,6 +156,7 @@ static sn_status lower_once(const device *d, sn_ctx *ctx, const program *p,
   dp->program = p;
   dp->resident = options->resident;
   dp->precision = options->precision;
+  dp->trial = hand->make != NULL;
   arena_init(&dp->memory, ctx);
   sn_status status = gpu_get(ctx, vulkan_index(d), &dp->gpu);
   if (status == SN_OK) {
@@ -206,13 +209,12 @@ static void count(const device_plan *dp, device_counts *out) {
   *out = (device_counts){.pipelines = dp->n_pipelines, .bytes = plan_bytes(dp)};
   for (int i = p->n_prepare; i < end; i++) {
     const lowered_step *s = &dp->steps[i];
-    out->barriers += p->steps[i].barrier;
     for (int k = 0; k < s->n; k++) {
       const lowered_launch *l = &dp->launches[s->first + k];
       if (l->of->kept)
         continue;
       out->launches += l->varies || l->groups[0] > 0;
-      out->barriers += l->of->after;
+      out->barriers += l->behind;
     }
   }
 }

@@ -23,6 +23,8 @@ bool vulkan_self_test(const device *d);
 /* Takes from the target those of the GPU's matrices that compute wrongly, after a test that each has once (proof.c); and finds out about
  * the places of their elements. */
 void vulkan_prove_matrices(const device *d, gpu *g, gpu_target *target);
+/* The same of launches that wait by themselves (chain.c), once for each GPU that is opened. */
+void vulkan_prove_chain(const device *d, gpu *g, gpu_target *target);
 const char *vulkan_note(const device *d); /* device.note */
 /* device.measure (peaks.c) */
 sn_status vulkan_measure(const device *d, sn_ctx *ctx, sn_device_peaks *out) SN_MUST_USE;

@@ -17,9 +17,15 @@ static sn_status (*const archetypes[STEP_ARCHETYPES])(emitter *e, const part *p)
     [STEP_SAMPLE] = emit_sample,
     [STEP_PERMUTE] = emit_permute};
 
-kernel *emit_open(emitter *e, int threads) {
+kernel *emit_open_early(emitter *e, int threads) {
   e->n_recent = e->n_loads = e->n_known = 0; /* another kernel's numbers */
   return e->k = kernel_open(&e->env, threads, e->merges && e->merges[e->n_made]);
+}
+
+kernel *emit_open(emitter *e, int threads) {
+  if (emit_open_early(e, threads))
+    k_wait(e->k);
+  return e->k;
 }
 
 static sn_status add_made(emitter *e, const struct made_kernel *made) {

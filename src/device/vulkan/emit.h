@@ -81,6 +81,8 @@ const loop_part *emit_absorbed(const emitter *e, const step *s);
 /* --- for archetypes --- */
 /* A kernel for the part at hand. NULL: no memory. */
 kernel *emit_open(emitter *e, int threads);
+/* The same, for kernels that do something before they wait for other launches (k_wait). */
+kernel *emit_open_early(emitter *e, int threads);
 /* Closes e->k and adds its launch; `after`: it needs what the launches before it have made. The n-th kernels of the parts
  * run together, before all n+1st. */
 sn_status emit_launch(emitter *e, bool after) SN_MUST_USE;

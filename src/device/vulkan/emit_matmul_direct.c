@@ -184,14 +184,24 @@ static val stage_at(kernel *k, const stages *of, val at) {
   return k_select(k, k_le(k, at, of->last), at, k_sub(k, at, of->span));
 }
 
+/* What is packed was so before the run: it is on its way while others are waited for. */
+static void load_first(direct *d, const stages *of, val size, val any, bool packed) {
+  kernel *k = d->m.e->k;
+  k_if some = k_if_begin(k, any);
+  for (int i = 0; i < d->n_sides; i++)
+    if ((d->sides[i].packed != NULL) == packed)
+      direct_load(d, &d->sides[i], of->begin, size);
+  k_if_end(k, &some);
+}
+
 /* Behind the last stage another one is loaded, for nobody. */
 static void sum_stages(direct *d, const stages *of, val size) {
   kernel *k = d->m.e->k;
-  val end = k_add(k, of->begin, of->span);
-  k_if some = k_if_begin(k, k_lt(k, of->begin, end));
-  for (int words = 0; words < 2; words++)
-    load_stage(d, words, of->begin, size);
-  k_if_end(k, &some);
+  val end = k_add(k, of->begin, of->span), any = k_lt(k, of->begin, end);
+  load_first(d, of, size, any, true);
+  if (!k->waited)
+    k_wait(k);
+  load_first(d, of, size, any, false);
   k_loop l = k_loop_rolled(k, of->begin, end, k_index(k, DIRECT_SIDE));
   val next = stage_at(k, of, plus(k, l.i, DIRECT_SIDE));
   use_stage(d, stage_at(k, of, l.i), next, size);
@@ -297,7 +307,7 @@ sn_status emit_direct(emitter *e, const matmul_part *p, const matmul_way *way, i
   for (int i = 0; i < kept.n; i++)
     SN_TRY(emit_pack(e, p, half, &kept.list[i]));
   direct *d = mem_alloc(e->env.ctx, sizeof *d);
-  if (!d || !emit_open(e, direct_threads(way->direct, e->env.target))) {
+  if (!d || !emit_open_early(e, direct_threads(way->direct, e->env.target))) {
     mem_free(e->env.ctx, d, d ? sizeof *d : 0);
     return SN_ERR_NO_MEMORY;
   }
@@ -309,6 +319,8 @@ sn_status emit_direct(emitter *e, const matmul_part *p, const matmul_way *way, i
   d->table = kept.n == 0 && direct_has_table(e, p, longest_piece(&e->env, p, way->splits));
   begin(d);
   sum_all(d);
+  if (!e->k->waited) /* there are no products */
+    k_wait(e->k);
   read_sums(d);
   direct_store(d);
   mem_free(e->env.ctx, d, sizeof *d);

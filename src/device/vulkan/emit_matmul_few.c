@@ -186,6 +186,17 @@ static bool is_once(const few *f, const matmul_product *p, int64_t n) {
   return f->m.way->splits == 1 && sizes_most(&f->m.e->env, p->n_k, p->k) <= n;
 }
 
+/* Whether the operands of the other side are weights, which may be on their way before other launches have ended. */
+static bool reads_what_stays(const few *f, const pair *p, int n) {
+  for (int i = 0; i < n; i++)
+    for (int c = 0; c < p[i].o[1].code->n; c++) {
+      const instr *in = &p[i].o[1].code->code[c];
+      if (in->op == REGION_LOAD && !value_stays(&f->m.e->env, in->at.value))
+        return false;
+    }
+  return true;
+}
+
 /* Products along the same k whose operands on the few side are the same, the accumulators' from `first` on. */
 static void sum_products(few *f, int first, int n, int product) {
   kernel *k = f->m.e->k;
@@ -200,6 +211,8 @@ static void sum_products(few *f, int first, int n, int product) {
   val mine = k_add(k, from, times(k, f->lane, p->step));
   bool once = is_once(f, one, (int64_t)apart * unroll);
   k_loop l = {.i = mine};
+  if (!k->waited && !(once && reads_what_stays(f, p, n)))
+    k_wait(k);
   if (!once)
     compute_rows(f);
   if (!once)
@@ -208,7 +221,9 @@ static void sum_products(few *f, int first, int n, int product) {
   for (int u = 0; u < unroll; u++)
     for (int i = 0; i < n; i++)
       load_operand(f, &p[i], 1, plus(k, l.i, (int64_t)u * apart), size, &b[u][i]);
-  if (once) /* while those are on their way */
+  if (!k->waited) /* while those are on their way */
+    k_wait(k);
+  if (once)
     compute_rows(f);
   for (int u = 0; u < unroll; u++)
     load_operand(f, p, 0, plus(k, l.i, (int64_t)u * apart), size, &a[u]);
@@ -270,13 +285,15 @@ static void emit_body(few *f) {
   f->lane = s->along_k ? low : high;
   f->group = s->along_k ? high : low;
   sum_all(f);
+  if (!k->waited) /* there are no products */
+    k_wait(k);
   few_results(f);
 }
 
 sn_status emit_few(emitter *e, const matmul_part *p, const matmul_way *way, int64_t scratch,
                    const amount *of, int64_t least, int64_t most) {
   few f = {.m = {.e = e, .part = p, .way = way, .scratch = scratch}, .shape = &way->few};
-  if (!emit_open(e, way->few.threads))
+  if (!emit_open_early(e, way->few.threads))
     return SN_ERR_NO_MEMORY;
   emit_body(&f);
   return emit_launch_when(e, false, of, least, most);

@@ -164,6 +164,14 @@ static int64_t limited(uint64_t bytes) {
   return bytes == 0 || bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes;
 }
 
+/* Drivers that are known to begin workgroups in the order of launches (chain.c). SINEW_VULKAN_CHAIN: 0, none; 1, any. */
+static bool may_chain(const opening *o) {
+  enum { NVIDIA = 4 };
+  const char *asked = getenv("SINEW_VULKAN_CHAIN");
+  bool can = o->f12.on[VK_12_MEMORY_MODEL] && o->f12.on[VK_12_MEMORY_MODEL_DEVICE];
+  return can && (asked ? *asked == '1' : o->p12.driver_id == NVIDIA);
+}
+
 static void note_limits(opening *o) {
   gpu *g = o->g;
   const vk_limits *l = &o->properties.core.limits;
@@ -187,6 +195,7 @@ static void note_limits(opening *o) {
                : gpu_is_software(o->info) ? 4
                                           : 32,
       .keeps_nan = o->p12.keeps_nan32 != 0,
+      .chains = may_chain(o),
   };
 }
 

@@ -75,6 +75,7 @@ typedef struct gpu {
   gpu_target target;
   pthread_mutex_t proof;     /* held while matrices are tested */
   _Atomic uint32_t matrices; /* what is known of them; see gpu_matrix_proof */
+  atomic_int chain;          /* matrix_proof: whether launches wait for each other as they should */
   gpu_limits limits;
   uint32_t memory_type[MEMORY_KINDS], memory_flags[MEMORY_KINDS], memory_heap[MEMORY_KINDS];
   uint64_t heap_bytes[16];

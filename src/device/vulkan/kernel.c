@@ -52,6 +52,10 @@ static val block_word(kernel *k, val at, uint32_t c) {
   return spirv_op(s, SPV_Load, s->u32, SPV_ARGS(p));
 }
 
+val k_head(kernel *k, int word, int half) {
+  return block_word(k, k_u32(k, (uint32_t)word / 2), (uint32_t)(word % 2 * 2 + half));
+}
+
 /* The first workgroup of a part. */
 static val part_first(kernel *k, val number) {
   spirv *s = &k->s;
@@ -128,6 +132,8 @@ kernel *kernel_open(emit_env *env, int threads, bool merged) {
   k->merged = merged;
   spirv_start(&k->s, env->ctx);
   k->index = env->wide ? k->s.i64 : k->s.i32;
+  if (env->target->chains)
+    k_chain_open(k);
   open_block(k);
   open_main(k);
   return k;
@@ -226,7 +232,21 @@ val k_size(kernel *k, sn_dim d) {
 
 val k_sizes(kernel *k, int n, const sn_dim *dims) { return k_amount(k, &(amount){n, 1, dims}); }
 
+bool value_stays(const emit_env *env, uint32_t value) {
+  const program_value *v = &env->program->values[value];
+  return v->home == HOME_CONSTANT || v->home == HOME_PREPARED ||
+         (v->home == HOME_STATE && !env->program->states[v->index].assigned);
+}
+
+/* Whoever has an address may use it. */
+static void must_have_waited(kernel *k) {
+  if (k->env->target->chains && !k->waited)
+    k->why = "it uses memory before it waits for others";
+}
+
 val k_address_for(kernel *k, uint32_t value, value_use use) {
+  if (!value_stays(k->env, value))
+    must_have_waited(k);
   if (k->env->uses)
     k->env->uses[value] |= (unsigned char)use;
   if (use == USE_OTHER && k->env->pairs && k->env->pairs[value])
@@ -257,6 +277,7 @@ val k_failures(kernel *k) { return slot_word(k, &(slot){.kind = SLOT_FAILURES});
 val k_zeros(kernel *k) { return slot_word(k, &(slot){.kind = SLOT_ZEROS}); }
 
 val k_scratch(kernel *k, int64_t byte) {
+  must_have_waited(k);
   return slot_word(k, &(slot){.kind = SLOT_SCRATCH, .byte = byte});
 }
 
@@ -315,11 +336,7 @@ val k_kept(kernel *k, int64_t byte) {
 }
 
 bool kept_may_read(const emit_env *env, uint32_t value) {
-  const program_value *v = &env->program->values[value];
-  if (!env->kept || !dim_is_number(v->count))
-    return false;
-  return v->home == HOME_CONSTANT || v->home == HOME_PREPARED ||
-         (v->home == HOME_STATE && !env->program->states[v->index].assigned);
+  return env->kept && dim_is_number(env->program->values[value].count) && value_stays(env, value);
 }
 
 int64_t size_most(const emit_env *env, sn_dim d) {
@@ -374,6 +391,8 @@ void kernel_grid(kernel *k, int n, const amount *of) {
 
 static void close_main(kernel *k) {
   spirv *s = &k->s;
+  if (k->env->target->chains)
+    k_chain_raise(k);
   k_if_end(k, &k->guard);
   spirv_do(s, SPV_Return, 0, NULL);
   spirv_do(s, SPV_FunctionEnd, 0, NULL);

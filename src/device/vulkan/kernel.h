@@ -75,7 +75,7 @@ typedef struct kernel {
   val group;      /* this workgroup's number within the part, index */
   val local;      /* this thread's number in the workgroup, index */
   int threads;
-  bool merged;
+  bool merged, waited; /* k_wait was called */
   /* 0 and 1 are slots as well: for now, where that makes two shaders one and is not computed in a loop */
   bool ones;
   bool subgroups; /* operations of subgroups are used: their size must be the target's */
@@ -108,10 +108,19 @@ typedef struct kernel_made {
 
 /* NULL without memory. Merged: launches of the same shader become one. */
 kernel *kernel_open(emit_env *env, int threads, bool merged);
+/* Before anything is read that other launches write, or written: where they are to be done. All threads of the workgroup. */
+void k_wait(kernel *k);
 /* Workgroups: the product of these amounts (at most LAUNCH_GRID). Copied. */
 void kernel_grid(kernel *k, int n, const amount *of);
 /* Ends main, makes or finds the shader; destroys the kernel in any case. */
 sn_status kernel_close(kernel *k, kernel_made *out) SN_MUST_USE;
+
+/* --- between kernel.c and kernel_chain.c --- */
+/* A half of a word of the parameter block's head, u32. */
+val k_head(kernel *k, int word, int half);
+/* Launches that wait for others (gpu_target.chains): before anything else, and behind all. All threads of the workgroup. */
+void k_chain_open(kernel *k);
+void k_chain_raise(kernel *k);
 
 /* --- numbers --- */
 val k_f32(kernel *k, float x);
@@ -148,7 +157,8 @@ sn_status kept_take(emit_env *env, uint32_t value, const void *key, size_t size,
 /* Its entry; -1: nobody has taken it. */
 int kept_find(const emit_env *env, uint32_t value, const void *key, size_t size);
 val k_kept(kernel *k, int64_t byte); /* u64 */
-/* Whether a value stays as it is from run to run until the host changes a state, so that kept memory may be made from it. */
+/* Whether a value stays as it is from run to run until the host changes a state; and so that kept memory may be made from it. */
+bool value_stays(const emit_env *env, uint32_t value);
 bool kept_may_read(const emit_env *env, uint32_t value);
 /* The greatest value of a size, product, amount under the symbols' maxima. */
 int64_t size_most(const emit_env *env, sn_dim d);

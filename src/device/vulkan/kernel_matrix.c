@@ -26,13 +26,9 @@ static spirv_id half_type(spirv *s, sn_dtype half) {
 }
 
 void k_use_matrices(kernel *k, const int size[3], sn_dtype half, spirv_id out_types[3]) {
-  enum { MEMORY_MODEL = 5345, MATRIX = 6022, VULKAN = 3, SUBGROUP = 3 };
+  enum { MATRIX = 6022, SUBGROUP = 3 };
   spirv *s = &k->s;
-  spirv_words *w = &s->section[SPV_PREAMBLE];
-  for (size_t i = 0; i < w->n; i += w->at[i] >> 16)
-    if ((w->at[i] & 0xffff) == SPV_MemoryModel)
-      w->at[i + 2] = VULKAN;
-  spirv_capability(s, MEMORY_MODEL);
+  spirv_vulkan_model(s);
   spirv_capability(s, MATRIX);
   spirv_extension(s, "SPV_KHR_cooperative_matrix");
   k->subgroups = true;

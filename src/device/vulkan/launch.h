@@ -8,7 +8,10 @@
  * A launch's block, in 64-bit words, bound as one uniform buffer (set 0, binding 0, dynamic offset):
  *   word 0         low half: workgroups of the launch; high half: its number of parts
  *   word 1         low half: the word at which the parts' slots begin; high half: words from part to part. Both are even.
- *   word 2 on      where the shader is `merged`: by part, in the low half, its first workgroup; one word of padding if odd
+ *   words 2 to 5   what the launch waits for and who waits for it, where the target `chains` (chain.c): the address of the counter
+ *                  that must have reached a number; the address of the one that each of its workgroups adds 1 to, 0: none; that number, 0: it
+ *                  need not wait; the address of what is set to 1 if it has waited in vain
+ *   word 6 on      where the shader is `merged`: by part, in the low half, its first workgroup; one word of padding if odd
  *   then           the slots of each part
  * A workgroup's number is y * (groups along x) + x; those at or above the launch's count do nothing.
  */
@@ -18,7 +21,12 @@
 #include "plan/program.h"
 
 enum {
-  BLOCK_HEADER = 2 /* words */,
+  BLOCK_AWAITED = 2 /* words */,
+  BLOCK_RAISED,
+  BLOCK_NUMBER,
+  BLOCK_IN_VAIN,
+  BLOCK_HEADER,
+  CHAIN_MOST = 8, /* workgroups of a unit, of those who are waited for: chain.c */
   LAUNCH_PARTS = 1024,
   LAUNCH_GRID = 4,
   LAUNCH_GROUPS_X = 65535
@@ -95,6 +103,8 @@ typedef struct gpu_target {
   /* Which elements threads have is known: of matrices of f16, of bf16; see kernel_matrix.h */
   bool places, bf16_places;
   bool keeps_nan; /* float controls: NaN, infinities and signed zeros survive */
+  bool
+      chains; /* workgroups begin in the order of launches, so that one may wait for another: kernel_chain.c */
 } gpu_target;
 
 /* The even number of words that a merged launch's list of first workgroups takes, and a part's slots. */

@@ -203,7 +203,7 @@ static sn_status place_leaves(device_plan *dp) {
   SN_TRY(place_outputs(dp));
   for (int i = 0; i < p->n_states && !dp->resident; i++)
     SN_TRY(add_room(dp, &dp->device, &dp->states[i]));
-  dp->failures = (plan_room){.what = "failures", .bytes = 8 * (int64_t)p->n_sites};
+  dp->failures = (plan_room){.what = "failures", .bytes = 8 * (int64_t)(p->n_sites + 1)};
   return add_room(dp, &dp->host, &dp->failures);
 }
 
@@ -244,6 +244,8 @@ sn_status vk_plan_place(device_plan *dp) {
   SN_TRY(place_arena(dp, HOME_PREPARED, "prepared values", p->prepared_bytes, &dp->prepared));
   SN_TRY(add_room(dp, &dp->device, &dp->scratch));
   SN_TRY(add_room(dp, &dp->device, &dp->kept));
+  dp->counters = (plan_room){.what = "counters", .bytes = plan_counters(dp)};
+  SN_TRY(add_room(dp, &dp->device, &dp->counters));
   SN_TRY(place_constants(dp));
   SN_TRY(place_leaves(dp));
   SN_TRY(

@@ -44,7 +44,10 @@ typedef struct lowered_launch {
   uint32_t block;  /* byte in blocks.block where its parameters begin */
   uint32_t counts; /* byte of its numbers of workgroups */
   bool varies;     /* with the symbols */
+  bool behind;     /* what was launched before must be done: chain.c */
+  bool chained;    /* ... which it sees to by itself */
   uint32_t groups[3];
+  int64_t all; /* of them that do something */
 } lowered_launch;
 
 typedef struct lowered_step {
@@ -107,6 +110,7 @@ struct device_plan {
   gpu_target target; /* the GPU's, without what it failed at */
   bool resident;     /* states are memory of stores, outputs stay here until they are read */
   sn_precision precision;
+  bool trial;   /* it tests the GPU: its failures are no others' */
   arena memory; /* what emitters left, and tables */
   lowered_step *steps;
   lowered_launch *launches;
@@ -116,7 +120,7 @@ struct device_plan {
   /* memory */
   plan_blocks device, shared, host;
   arena_pieces arena, prepared;
-  plan_room constants, scratch, kept, failures;
+  plan_room constants, scratch, kept, failures, counters;
   int64_t zeros_at; /* of PLAN_ZEROS bytes behind the constants, for loads that have no element */
   bool *keeps;      /* by state: kept memory is made from it */
   plan_room *inputs, *outputs[2], *states; /* by leaf */
@@ -140,6 +144,8 @@ sn_status vk_plan_place(device_plan *dp) SN_MUST_USE;
 void plan_unplace(device_plan *dp);
 /* Of the GPU's memory, states of stores aside. */
 int64_t plan_bytes(const device_plan *dp);
+/* Behind the failures of sites: whether a launch has waited in vain. */
+static inline int64_t plan_in_vain(const device_plan *dp) { return dp->failures.bytes - 8; }
 static inline uint64_t room_address(const plan_room *r) {
   return r->block ? r->block->address + (uint64_t)r->at : 0;
 }
@@ -149,6 +155,14 @@ sn_status plan_params_create(device_plan *dp) SN_MUST_USE;
 void plan_params_destroy(device_plan *dp);
 /* Makes the blocks right for these sizes and the addresses of now. */
 sn_status plan_params_fill(device_plan *dp, const int64_t *sizes) SN_MUST_USE;
+
+void plan_set_word(plan_params *b, uint32_t word, uint64_t value);
+
+/* chain.c */
+/* Bytes for counters. */
+int64_t plan_counters(const device_plan *dp);
+/* Which launches are behind others and which of them wait by themselves: into the launches and their blocks. */
+sn_status plan_chain(device_plan *dp) SN_MUST_USE;
 
 /* record.c */
 sn_status plan_commands_create(device_plan *dp) SN_MUST_USE;

@@ -145,6 +145,33 @@ void vulkan_prove_matrices(const device *d, gpu *g, gpu_target *target) {
   target->bf16_places = target->bf16 && gpu_places_proof(g, SN_BF16) == MATRIX_RIGHT;
 }
 
+/* --- launches that wait by themselves --- */
+
+/* Twice, with other numbers: what the first run left is not what the second wants. */
+static matrix_proof try_chain(const device *d, sn_ctx *ctx, const gpu_target *target) {
+  bool right = true;
+  for (int i = 0; i < 2 && right; i++) {
+    matrix_trial t;
+    right = chain_trial_create(&t, ctx, target, i * 104729) &&
+            run_trial(d, ctx, &t, chain_trial_emit) && chain_trial_is_right(&t);
+    matrix_trial_free(&t, ctx);
+  }
+  return right ? MATRIX_RIGHT : MATRIX_WRONG;
+}
+
+void vulkan_prove_chain(const device *d, gpu *g, gpu_target *target) {
+  sn_ctx *ctx;
+  if (!target->chains)
+    return;
+  pthread_mutex_lock(&g->proof);
+  if (atomic_load(&g->chain) == MATRIX_UNTESTED && sn_ctx_create(NULL, &ctx) == SN_OK) {
+    atomic_store(&g->chain, try_chain(d, ctx, &g->target));
+    sn_ctx_destroy(ctx);
+  }
+  pthread_mutex_unlock(&g->proof);
+  target->chains = atomic_load(&g->chain) == MATRIX_RIGHT;
+}
+
 /* --- what is told of a GPU --- */
 
 static const char *proof_text(const gpu *g, sn_dtype half) {
@@ -168,6 +195,12 @@ static void describe(const device *d, gpu *g, char *out, size_t size) {
   size_t used = strlen(out);
   if (t.places)
     snprintf(out + used, size - used, "; elements in registers");
+  used = strlen(out);
+  vulkan_prove_chain(d, g, &t);
+  if (g->target.chains)
+    snprintf(out + used, size - used, "; launches wait %s",
+             t.chains ? "by themselves"
+                      : "at barriers: they failed a test of waiting by themselves");
 }
 
 const char *vulkan_note(const device *d) {

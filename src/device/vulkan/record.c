@@ -1,6 +1,6 @@
 /* The commands of a plan, recorded once: prepare, main, commit; and main in parts. See plan.h.
  *
- * Only the barriers that steps ask for are there, and one at the begin of each section, behind what was copied or committed
+ * Only the barriers that steps ask for are there (chain.c), and one at the begin of each section, behind what was copied or committed
  * before. With timestamps every step stands alone. */
 #include "device/vulkan/plan.h"
 
@@ -78,7 +78,7 @@ typedef struct recording {
   device_plan *dp;
   vk_handle to;
   vk_handle bound; /* the pipeline */
-  bool waits;      /* what comes next must wait for what came before */
+  bool fresh;      /* nothing was launched since the last barrier */
 } recording;
 
 static void barrier(const recording *r, uint32_t from_stage, uint32_t from, uint32_t to_stage,
@@ -87,18 +87,19 @@ static void barrier(const recording *r, uint32_t from_stage, uint32_t from, uint
   r->dp->gpu->vk.CmdPipelineBarrier(r->to, from_stage, to_stage, 0, 1, &b, 0, NULL, 0, NULL);
 }
 
-static void compute_barrier(const recording *r) {
+static void compute_barrier(recording *r) {
   barrier(r, VK_PIPELINE_STAGE_COMPUTE, VK_ACCESS_SHADER_WRITE, VK_PIPELINE_STAGE_COMPUTE,
           VK_ACCESS_SHADER_READ | VK_ACCESS_SHADER_WRITE);
+  r->fresh = true;
 }
 
 static void record_launch(recording *r, const lowered_launch *l) {
   const vk_device_calls *vk = &r->dp->gpu->vk;
   if (!l->varies && l->groups[0] == 0)
     return;
-  if (r->waits)
+  if (l->behind && !l->chained && !r->fresh)
     compute_barrier(r);
-  r->waits = false;
+  r->fresh = false;
   if (r->bound != l->pipeline)
     vk->CmdBindPipeline(r->to, VK_BIND_COMPUTE, l->pipeline);
   r->bound = l->pipeline;
@@ -117,23 +118,15 @@ static void stamp(const recording *r, int query) {
                                   (uint32_t)query);
 }
 
-/* A barrier costs as much as a small launch, so one stands only before what is launched. */
 static void record_step(recording *r, int index, bool first) {
   const device_plan *dp = r->dp;
   const lowered_step *s = &dp->steps[index];
-  r->waits = r->waits || (dp->program->steps[index].barrier && !first);
-  if (dp->commands.timed && !first) {
+  if (dp->commands.timed && !first)
     compute_barrier(r);
-    r->waits = false;
-  }
   stamp(r, plan_query(index));
-  for (int i = 0; i < s->n; i++) {
-    const lowered_launch *l = &dp->launches[s->first + i];
-    if (l->of->kept)
-      continue;
-    r->waits = r->waits || l->of->after;
-    record_launch(r, l);
-  }
+  for (int i = 0; i < s->n; i++)
+    if (!dp->launches[s->first + i].of->kept)
+      record_launch(r, &dp->launches[s->first + i]);
   stamp(r, plan_query(index) + 1);
 }
 
@@ -153,7 +146,7 @@ static sn_status end(recording *r) {
 /* Behind the steps of `prepare`: what is kept. */
 static void record_kept(recording *r) {
   const device_plan *dp = r->dp;
-  r->waits = true;
+  compute_barrier(r);
   for (int i = 0; i < dp->n_launches; i++)
     if (dp->launches[i].of->kept)
       record_launch(r, &dp->launches[i]);
@@ -167,6 +160,9 @@ static sn_status record_part(device_plan *dp, vk_handle to, int first, int n, bo
   if (dp->commands.timed && n > 0)
     dp->gpu->vk.CmdResetQueryPool(to, dp->commands.queries, (uint32_t)plan_query(first),
                                   (uint32_t)plan_query(n));
+  if (begins && first == dp->program->n_prepare && dp->counters.bytes > 0) /* of main */
+    dp->gpu->vk.CmdFillBuffer(to, dp->counters.block->buffer, (uint64_t)dp->counters.at,
+                              (uint64_t)dp->counters.bytes, 0);
   if (begins)
     barrier(&r, VK_PIPELINE_STAGE_COMPUTE | VK_PIPELINE_STAGE_TRANSFER,
             VK_ACCESS_SHADER_WRITE | VK_ACCESS_TRANSFER_WRITE, VK_PIPELINE_STAGE_COMPUTE,
@@ -175,8 +171,6 @@ static sn_status record_part(device_plan *dp, vk_handle to, int first, int n, bo
     record_step(&r, first + i, begins && i == 0);
   if (to == plan_prepare(dp))
     record_kept(&r);
-  if (r.waits) /* for the next part */
-    compute_barrier(&r);
   if (ends)
     barrier(&r, VK_PIPELINE_STAGE_COMPUTE, VK_ACCESS_SHADER_WRITE, VK_PIPELINE_STAGE_HOST,
             VK_ACCESS_HOST_READ);

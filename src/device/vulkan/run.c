@@ -83,9 +83,23 @@ static sn_status download_states(device_plan *dp, const device_run *run) {
 
 /* --- failures --- */
 
+/* A launch that went on without those before it has left nothing that can be relied on. */
+static sn_status check_order(device_plan *dp) {
+  const uint32_t *in_vain = (void *)(dp->failures.block->data + dp->failures.at + plan_in_vain(dp));
+  if (*in_vain == 0)
+    return SN_OK;
+  atomic_store(&dp->gpu->lost, !dp->trial);
+  return diag_fail(
+      dp->ctx, SN_ERR_STATE,
+      "%s: a launch waited in vain for those before it (SINEW_VULKAN_CHAIN=0 has none wait); "
+      "sessions on the GPU must be made anew",
+      dp->gpu->info->name);
+}
+
 static sn_status find_failure(device_plan *dp) {
   const program *p = dp->program;
   const uint32_t *table = (void *)(dp->failures.block->data + dp->failures.at);
+  SN_TRY(check_order(dp));
   for (int i = 0; i < p->n_sites; i++)
     if (table[2 * i] != 0)
       return diag_fail(dp->ctx, p->sites[i].status, p->sites[i].format, (int)table[2 * i + 1]);

@@ -41,7 +41,12 @@ bool places_trial_create(matrix_trial *t, sn_ctx *ctx, const gpu_target *target,
 sn_status places_trial_emit(emitter *e, const part *p) SN_MUST_USE;
 bool places_trial_is_right(const matrix_trial *t);
 
-/* Memory of n_words and n_sums, all 0, and the program; for the two. */
+/* --- and for launches that wait by themselves: see self_test_chain.c --- */
+bool chain_trial_create(matrix_trial *t, sn_ctx *ctx, const gpu_target *target, int seed);
+sn_status chain_trial_emit(emitter *e, const part *p) SN_MUST_USE;
+bool chain_trial_is_right(const matrix_trial *t);
+
+/* Memory of n_words and n_sums, all 0, and the program; for the three. */
 bool matrix_trial_build(matrix_trial *t, sn_ctx *ctx);
 
 #endif

@@ -243,6 +243,15 @@ void spirv_start(spirv *s, sn_ctx *ctx) {
   s->f32 = spirv_type(s, SPV_TypeFloat, SPV_ARGS(32));
 }
 
+void spirv_vulkan_model(spirv *s) {
+  enum { MODEL = 5345, VULKAN = 3 };
+  spirv_words *w = &s->section[SPV_PREAMBLE];
+  for (size_t i = 0; i < w->n; i += w->at[i] >> 16)
+    if ((w->at[i] & 0xffff) == SPV_MemoryModel)
+      w->at[i + 2] = VULKAN;
+  spirv_capability(s, MODEL);
+}
+
 void spirv_free(spirv *s) {
   for (int i = 0; i < SPV_SECTIONS; i++)
     mem_free(s->ctx, s->section[i].at, s->section[i].room * sizeof *s->section[i].at);

@@ -49,6 +49,8 @@ typedef struct spirv {
 } spirv;
 
 void spirv_start(spirv *s, sn_ctx *ctx);
+/* The memory model that cooperative matrices and scopes of a device take. */
+void spirv_vulkan_model(spirv *s);
 void spirv_free(spirv *s);
 /* The whole module, memory of ctx of n words; NULL without memory. */
 uint32_t *spirv_finish(spirv *s, size_t *out_n);

@@ -92,6 +92,8 @@ enum {
   SPV_BitwiseAnd = 199,
   SPV_Not = 200,
   SPV_ControlBarrier = 224,
+  SPV_MemoryBarrier = 225,
+  SPV_AtomicLoad = 227,
   SPV_AtomicCompareExchange = 230,
   SPV_AtomicIAdd = 234,
   SPV_Phi = 245,
