@@ -75,10 +75,10 @@ static bool write_call(vm_module *m, uint32_t at, vm_op *o) {
 
 static bool write_return(vm_module *m, uint32_t at, uint32_t block, vm_op *o) {
   const vm_function *f = &m->functions.at[m->blocks.at[block].function];
-  const vm_type *wanted = vm_type_at(m, vm_type_at(m, f->type)->of);
+  const vm_type *type = vm_type_at(m, f->type), *wanted = type ? vm_type_at(m, type->of) : NULL;
   bool gives = o->code == VM_ReturnValue;
   const vm_type *t = gives ? vm_type_of(m, m->words[at + 1]) : NULL;
-  if (gives ? !vm_type_same(t, wanted) : wanted->kind != KIND_VOID)
+  if (!wanted || (gives ? !vm_type_same(t, wanted) : wanted->kind != KIND_VOID))
     return vm_wrong(m, at, "not what the function returns");
   o->n = (uint16_t)(gives ? t->words : 0);
   o->a = gives ? ref_of(m, m->words[at + 1]) : 0;
