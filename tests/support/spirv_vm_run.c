@@ -179,6 +179,13 @@ static bool is_meeting(const vm_op *o) {
 #define TEST1(name, result)   BY_COMPONENT(name, float, AS_FLOAT, (word)((result) ? 1 : 0))
 #define TEST2(name, result)   BY_COMPONENTS(name, float, AS_FLOAT, (word)((result) ? 1 : 0))
 
+static const vm_op *branch(const vm_module *m, vm_thread *t, const vm_op *o) {
+  if (o->code == VM_Switch)
+    return choose(m, t, o);
+  bool first = o->code == VM_Branch;
+  return follow(m, t, first ? o->a : *vm_at(m, t, o->a) ? o->b : o->c);
+}
+
 /* Runs up to where the thread cannot go on by itself; that instruction. */
 static const vm_op *run(vm *v, vm_thread *t) {
   const vm_module *m = v->m;
@@ -195,15 +202,15 @@ static const vm_op *run(vm *v, vm_thread *t) {
         return o;
       break;
     case VM_StorePrivate: store_private(v, t, o); break;
-    case VM_Branch: next = follow(m, t, o->a); break;
+    case VM_Branch:
     case VM_BranchConditional:
-      next = follow(m, t, *vm_at(m, t, o->a) ? o->b : o->c);
+    case VM_Switch:
+      next = branch(m, t, o);
       if (t->budget <= 0) {
         vm_fault(v, t, o, "it does not end");
         return o;
       }
       break;
-    case VM_Switch: next = choose(m, t, o); break;
     case VM_FunctionCall:
       next = call(v, t, o);
       if (v->failed)
