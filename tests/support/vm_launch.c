@@ -83,6 +83,7 @@ static uint64_t fill_block(const vm_launcher *l, const launch *of, int first, ui
 
 /* Bytes of the two counters and of what says that one waited in vain; what the first has, and is wanted. */
 enum { AWAITED = 0, RAISED = 4, IN_VAIN = 8, COUNTERS = 12, HAS = 3 };
+static const uint64_t LOOKS = 2;
 
 static void set_counters(vm_launcher *l, uint64_t *block) {
   const uint32_t words[] = {HAS, 0, 0};
@@ -95,7 +96,7 @@ static void set_counters(vm_launcher *l, uint64_t *block) {
   }
   memcpy(l->counters.data, words, sizeof words);
   block[BLOCK_AWAITED] = l->counters_at + AWAITED;
-  block[BLOCK_NUMBER] = HAS;
+  block[BLOCK_NUMBER] = HAS | LOOKS << 32;
   block[BLOCK_RAISED] = l->counters_at + RAISED;
   block[BLOCK_IN_VAIN] = l->counters_at + IN_VAIN;
 }

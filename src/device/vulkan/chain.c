@@ -11,7 +11,8 @@
  * number of workgroups varies with symbols: it stands in the blocks of those who wait. */
 #include "device/vulkan/plan.h"
 
-enum { COUNTER_BYTES = 128 };
+/* Looks before one has waited in vain, each of half a microsecond or so: a minute; in a test a second. */
+enum { COUNTER_BYTES = 128, LOOKS = 1 << 26, TRIAL_LOOKS = 1 << 20 };
 
 int64_t plan_counters(const device_plan *dp) {
   return dp->target.chains ? (int64_t)COUNTER_BYTES * dp->n_launches : 0;
@@ -24,8 +25,8 @@ typedef struct phase {
 
 static bool is_launched(const lowered_launch *l) { return l->varies || l->all > 0; }
 
-/* Steps first … first + n, a section. By launch: the phase that it is of, -1: none. */
-static void find_phases(device_plan *dp, int first, int n, phase *phases, int *of) {
+/* Steps first … first + n, a section: how many phases it has. By launch: the one that it is of, -1: none. */
+static int find_phases(device_plan *dp, int first, int n, phase *phases, int *of) {
   int now = -1;
   bool behind = false;
   for (int i = first; i < first + n; i++) {
@@ -46,6 +47,7 @@ static void find_phases(device_plan *dp, int first, int n, phase *phases, int *o
       behind = false;
     }
   }
+  return now + 1;
 }
 
 /* Whether those behind a phase wait by themselves. */
@@ -53,7 +55,7 @@ static bool is_awaited(const device_plan *dp, const phase *p) {
   return !p->varies && p->groups <= (int64_t)CHAIN_MOST * dp->target.units;
 }
 
-static void link_launch(device_plan *dp, lowered_launch *l, const phase *phases, int of) {
+static void link_launch(device_plan *dp, lowered_launch *l, const phase *phases, int n, int of) {
   uint32_t head = l->block / 8;
   uint64_t counters = room_address(&dp->counters);
   bool waits = of > 0 && is_awaited(dp, &phases[of - 1]);
@@ -61,9 +63,10 @@ static void link_launch(device_plan *dp, lowered_launch *l, const phase *phases,
   if (waits) {
     plan_set_word(&dp->params, head + BLOCK_AWAITED, counters + (uint64_t)(of - 1) * COUNTER_BYTES);
     int64_t number = phases[of - 1].groups + (gpu_fault("chain") ? 1 : 0);
-    plan_set_word(&dp->params, head + BLOCK_NUMBER, (uint64_t)number);
+    uint64_t looks = dp->trial ? TRIAL_LOOKS : LOOKS;
+    plan_set_word(&dp->params, head + BLOCK_NUMBER, (uint64_t)number | looks << 32);
   }
-  if (is_awaited(dp, &phases[of]))
+  if (of + 1 < n && is_awaited(dp, &phases[of]))
     plan_set_word(&dp->params, head + BLOCK_RAISED, counters + (uint64_t)of * COUNTER_BYTES);
   plan_set_word(&dp->params, head + BLOCK_IN_VAIN,
                 room_address(&dp->failures) + (uint64_t)plan_in_vain(dp));
@@ -76,13 +79,13 @@ sn_status plan_chain(device_plan *dp) {
   int *of = arena_array(&dp->memory, n, sizeof *of);
   if (!phases || !of)
     return SN_ERR_NO_MEMORY;
-  find_phases(dp, 0, p->n_prepare, phases, of);
-  find_phases(dp, p->n_prepare + p->n_main, p->n_commit, phases, of);
-  find_phases(dp, p->n_prepare, p->n_main, phases, of);
+  (void)find_phases(dp, 0, p->n_prepare, phases, of);
+  (void)find_phases(dp, p->n_prepare + p->n_main, p->n_commit, phases, of);
+  int n_phases = find_phases(dp, p->n_prepare, p->n_main, phases, of);
   int from = p->n_main ? dp->steps[p->n_prepare].first : 0, last = p->n_prepare + p->n_main - 1;
   int to = p->n_main ? dp->steps[last].first + dp->steps[last].n : 0;
   for (int k = from; k < to && dp->target.chains; k++)
     if (of[k] >= 0)
-      link_launch(dp, &dp->launches[k], phases, of[k]);
+      link_launch(dp, &dp->launches[k], phases, n_phases, of[k]);
   return SN_OK;
 }

@@ -135,13 +135,15 @@ static void destroy(device_plan *dp) {
   mem_free(ctx, dp, sizeof *dp);
 }
 
-/* Matrices are proved before they are first used; programs made by hand are what proves them. */
-static void find_target(const device *d, device_plan *dp, bool by_hand) {
+/* Matrices, and launches that wait by themselves, are proved before they are first used, by programs made by hand. */
+static void find_target(const device *d, device_plan *dp, const hand_made *hand) {
   dp->target = dp->gpu->target;
-  if (!by_hand && dp->precision != SN_PRECISION_EXACT)
+  if (!hand->make && dp->precision != SN_PRECISION_EXACT)
     vulkan_prove_matrices(d, dp->gpu, &dp->target);
-  if (!by_hand)
+  if (!hand->make)
     vulkan_prove_chain(d, dp->gpu, &dp->target);
+  else
+    dp->target.chains = dp->target.chains && hand->chains;
 }
 
 /* *keep: whether memory may be kept; then, whether some was. */
@@ -160,7 +162,7 @@ static sn_status lower_once(const device *d, sn_ctx *ctx, const program *p,
   arena_init(&dp->memory, ctx);
   sn_status status = gpu_get(ctx, vulkan_index(d), &dp->gpu);
   if (status == SN_OK) {
-    find_target(d, dp, hand->make != NULL);
+    find_target(d, dp, hand);
     status = lower_into(dp, hand, *keep);
   }
   *keep = dp->kept.bytes > 0;

@@ -73,7 +73,7 @@ typedef struct gpu {
   uint32_t family;
   uint8_t driver_uuid[16], device_uuid[16];
   gpu_target target;
-  pthread_mutex_t proof;     /* held while matrices are tested */
+  pthread_mutex_t proof;     /* held while one of these is tested */
   _Atomic uint32_t matrices; /* what is known of them; see gpu_matrix_proof */
   atomic_int chain;          /* matrix_proof: whether launches wait for each other as they should */
   gpu_limits limits;

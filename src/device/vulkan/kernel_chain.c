@@ -5,14 +5,13 @@
  * visible, and the others go on. At its end all threads have come, what they wrote is made available, and the first one adds 1. The
  * memory that is read and written is ordered by these alone, which takes the memory model that has a scope for it.
  *
- * It cannot hang: who has looked in vain for seconds says so and goes on; the run then fails. */
+ * It cannot hang: who has looked in vain so many times says so and goes on; the run then fails. */
 #include "device/vulkan/kernel.h"
 
 enum {
   DEVICE_SCOPE = 1,
   ACQUIRE_BUFFERS = 0x2 | 0x40 | 0x4000,
-  RELEASE_BUFFERS = 0x4 | 0x40 | 0x2000,
-  LOOKS = 1 << 22 /* about a microsecond each */
+  RELEASE_BUFFERS = 0x4 | 0x40 | 0x2000
 };
 
 void k_chain_open(kernel *k) {
@@ -41,7 +40,8 @@ static void look(kernel *k, val number) {
   spirv *s = &k->s;
   val at = counter_in_head(k, BLOCK_AWAITED), seen = k_var(k, k_u32(k, 0));
   val scope = k_u32(k, DEVICE_SCOPE), relaxed = k_u32(k, 0);
-  k_loop l = k_loop_rolled(k, k_index(k, 0), k_index(k, LOOKS), k_index(k, 1));
+  val most = k_to_index(k, k_head(k, BLOCK_NUMBER, 1));
+  k_loop l = k_loop_rolled(k, k_index(k, 0), most, k_index(k, 1));
   k_set(k, seen, spirv_op(s, SPV_AtomicLoad, s->u32, SPV_ARGS(at, scope, relaxed)));
   k_loop_break(k, &l, k_ge(k, k_get(k, seen), number));
   k_loop_end(k, &l);

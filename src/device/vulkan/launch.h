@@ -9,8 +9,8 @@
  *   word 0         low half: workgroups of the launch; high half: its number of parts
  *   word 1         low half: the word at which the parts' slots begin; high half: words from part to part. Both are even.
  *   words 2 to 5   what the launch waits for and who waits for it, where the target `chains` (chain.c): the address of the counter
- *                  that must have reached a number; the address of the one that each of its workgroups adds 1 to, 0: none; that number, 0: it
- *                  need not wait; the address of what is set to 1 if it has waited in vain
+ *                  that must have reached a number; the address of the one that each of its workgroups adds 1 to, 0: none; low half: that number, 0: it
+ *                  need not wait; high half: how many times it looks at most; the address of what is set to 1 if it has waited in vain
  *   word 6 on      where the shader is `merged`: by part, in the low half, its first workgroup; one word of padding if odd
  *   then           the slots of each part
  * A workgroup's number is y * (groups along x) + x; those at or above the launch's count do nothing.

@@ -202,7 +202,7 @@ static sn_status measure(const device *d, sn_ctx *ctx, gpu *g, measuring *m) {
     return diag_fail(ctx, SN_ERR_UNSUPPORTED, "%s: the driver has no timestamps", d->name);
   vulkan_prove_matrices(d, g, &m->target);
   build(m, g);
-  const hand_made hand = {make, m};
+  const hand_made hand = {.make = make, .of = m};
   SN_TRY(vulkan_lower(d, ctx, &m->program, &(device_options){0}, &hand, &dp));
   sn_status status = run_often(d, dp, m);
   d->destroy(dp);

@@ -1,5 +1,5 @@
 /* What GPUs have to show before they are used: which may be chosen for somebody who did not ask for one, and why none; whether
- * cooperative matrices are right. See device/devices.h and device.h. */
+ * cooperative matrices are right; whether launches wait for each other. See device/devices.h and device.h. */
 #include "device/devices.h"
 #include "device/vulkan/device.h"
 #include "device/vulkan/self_test_matrix.h"
@@ -75,18 +75,18 @@ const device *vulkan_device_proved(device_choice *out_why) {
 
 /* --- matrices --- */
 
-/* Whether it ran to its end. */
-static bool run_trial(const device *d, sn_ctx *ctx, matrix_trial *t,
-                      sn_status (*make)(emitter *e, const part *p)) {
-  const hand_made hand = {make, t};
+static sn_status run_trial(const device *d, sn_ctx *ctx, matrix_trial *t,
+                           sn_status (*make)(emitter *e, const part *p), bool chains) {
+  const hand_made hand = {make, t, chains};
   const void *inputs[] = {t->x};
   void *outputs[] = {t->y};
   device_run run = {.inputs = inputs, .outputs = outputs};
   device_plan *dp = NULL;
-  bool ran = vulkan_lower(d, ctx, &t->program, &(device_options){0}, &hand, &dp) == SN_OK &&
-             d->run(dp, &run) == SN_OK;
+  sn_status status = vulkan_lower(d, ctx, &t->program, &(device_options){0}, &hand, &dp);
+  if (status == SN_OK)
+    status = d->run(dp, &run);
   d->destroy(dp);
-  return ran;
+  return status;
 }
 
 /* Untested: it could not be run to its end, which says nothing of matrices. */
@@ -95,7 +95,8 @@ static matrix_proof try_matrices(const device *d, sn_ctx *ctx, const gpu_target 
   matrix_trial t;
   if (gpu_fault("matrices"))
     return MATRIX_WRONG;
-  bool ran = matrix_trial_create(&t, ctx, target, half) && run_trial(d, ctx, &t, matrix_trial_emit);
+  bool ran = matrix_trial_create(&t, ctx, target, half) &&
+             run_trial(d, ctx, &t, matrix_trial_emit, false) == SN_OK;
   matrix_proof proof = !ran                        ? MATRIX_UNTESTED
                        : matrix_trial_is_right(&t) ? MATRIX_RIGHT
                                                    : MATRIX_WRONG;
@@ -110,7 +111,7 @@ static matrix_proof try_places(const device *d, sn_ctx *ctx, const gpu_target *t
   if (gpu_fault("places"))
     return (matrix_proof)gpu_fault_result();
   bool fits = places_trial_create(&t, ctx, target, half);
-  bool ran = fits && run_trial(d, ctx, &t, places_trial_emit);
+  bool ran = fits && run_trial(d, ctx, &t, places_trial_emit, false) == SN_OK;
   matrix_proof proof = ran && places_trial_is_right(&t) ? MATRIX_RIGHT
                        : ran || !fits                   ? MATRIX_WRONG
                                                         : MATRIX_UNTESTED;
@@ -147,16 +148,20 @@ void vulkan_prove_matrices(const device *d, gpu *g, gpu_target *target) {
 
 /* --- launches that wait by themselves --- */
 
-/* Twice, with other numbers: what the first run left is not what the second wants. */
+/* Twice, with other numbers: what the first run left is not what the second wants. Untested: it could not be run to its end, which says
+ * nothing of waiting, unless a launch waited in vain. */
 static matrix_proof try_chain(const device *d, sn_ctx *ctx, const gpu_target *target) {
-  bool right = true;
-  for (int i = 0; i < 2 && right; i++) {
+  matrix_proof proof = MATRIX_RIGHT;
+  for (int i = 0; i < 2 && proof == MATRIX_RIGHT; i++) {
     matrix_trial t;
-    right = chain_trial_create(&t, ctx, target, i * 104729) &&
-            run_trial(d, ctx, &t, chain_trial_emit) && chain_trial_is_right(&t);
+    bool made = chain_trial_create(&t, ctx, target, i * 104729);
+    sn_status status = made ? run_trial(d, ctx, &t, chain_trial_emit, true) : SN_ERR_NO_MEMORY;
+    bool right = status == SN_OK && chain_trial_is_right(&t);
+    if (!right)
+      proof = status == SN_OK || status == SN_ERR_STATE ? MATRIX_WRONG : MATRIX_UNTESTED;
     matrix_trial_free(&t, ctx);
   }
-  return right ? MATRIX_RIGHT : MATRIX_WRONG;
+  return proof;
 }
 
 void vulkan_prove_chain(const device *d, gpu *g, gpu_target *target) {
@@ -180,6 +185,13 @@ static const char *proof_text(const gpu *g, sn_dtype half) {
   return texts[gpu_matrix_proof(g, half)];
 }
 
+static const char *chain_text(const gpu *g) {
+  static const char *const texts[] = {"at barriers: waiting by themselves could not be tested",
+                                      "by themselves",
+                                      "at barriers: they failed a test of waiting by themselves"};
+  return texts[atomic_load(&g->chain)];
+}
+
 static void describe(const device *d, gpu *g, char *out, size_t size) {
   const int *n = g->target.matrix;
   gpu_target t = g->target;
@@ -198,9 +210,7 @@ static void describe(const device *d, gpu *g, char *out, size_t size) {
   used = strlen(out);
   vulkan_prove_chain(d, g, &t);
   if (g->target.chains)
-    snprintf(out + used, size - used, "; launches wait %s",
-             t.chains ? "by themselves"
-                      : "at barriers: they failed a test of waiting by themselves");
+    snprintf(out + used, size - used, "; launches wait %s", chain_text(g));
 }
 
 const char *vulkan_note(const device *d) {

@@ -160,7 +160,7 @@ static sn_status record_part(device_plan *dp, vk_handle to, int first, int n, bo
   if (dp->commands.timed && n > 0)
     dp->gpu->vk.CmdResetQueryPool(to, dp->commands.queries, (uint32_t)plan_query(first),
                                   (uint32_t)plan_query(n));
-  if (begins && first == dp->program->n_prepare && dp->counters.bytes > 0) /* of main */
+  if (dp->counters.bytes > 0 && (to == plan_main(dp) || to == plan_part(dp, 0)))
     dp->gpu->vk.CmdFillBuffer(to, dp->counters.block->buffer, (uint64_t)dp->counters.at,
                               (uint64_t)dp->counters.bytes, 0);
   if (begins)

@@ -88,7 +88,8 @@ static sn_status check_order(device_plan *dp) {
   const uint32_t *in_vain = (void *)(dp->failures.block->data + dp->failures.at + plan_in_vain(dp));
   if (*in_vain == 0)
     return SN_OK;
-  atomic_store(&dp->gpu->lost, !dp->trial);
+  if (!dp->trial)
+    atomic_store(&dp->gpu->lost, true);
   return diag_fail(
       dp->ctx, SN_ERR_STATE,
       "%s: a launch waited in vain for those before it (SINEW_VULKAN_CHAIN=0 has none wait); "

@@ -1,5 +1,5 @@
-/* Launches that wait for each other by themselves (chain.c): PHASES of them, each of as many workgroups as may wait so, of which not all can be
- * there at once because each takes much shared memory. Element g of a phase comes from another workgroup of the phase before, and a phase stores
+/* Launches that wait for each other by themselves (chain.c): PHASES of them, each of as many workgroups as may be waited for, which take half of
+ * the shared memory each, so that those of two phases do not all fit at once. Element g of a phase comes from another workgroup of the phase before, and a phase stores
  * where the last but one has read:
  *
  *   y[0][g] = x[g];  y[p % 2][g] = y[(p - 1) % 2][(STRIDE g + p) % n] + 1

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 48, WIDTH = 40, LAYERS = 5, MANY = 400 };
+enum { ROWS = 48, WIDTH = 40, LAYERS = 20, MANY = 400 };
 
 typedef struct world {
   sn_ctx *ctx;
@@ -30,7 +30,7 @@ typedef struct world {
 static void build(sn_graph *g, sn_dim rows) {
   sn_value x = sn_input(g, "x", SN_F32, SN_SHAPE(rows, WIDTH));
   for (int i = 0; i < LAYERS; i++) {
-    char name[8] = {'w', (char)('0' + i)};
+    char name[8] = {'w', (char)('a' + i)};
     sn_value w = sn_state(g, name, SN_F32, SN_SHAPE(WIDTH, WIDTH), SN_INIT_NORMAL, 1);
     x = sn_softmax(g, sn_matmul(g, x, w, false, false), 0);
   }
@@ -55,11 +55,11 @@ static bool start(world *t, const char *chain, bool symbol) {
   for (int i = 0; i < ROWS * WIDTH; i++)
     t->x[i] = (float)(i * 7919 % 257) / 64 - 2;
   for (int i = 0; i < LAYERS * WIDTH * WIDTH; i++)
-    t->w[i / (WIDTH * WIDTH)][i % (WIDTH * WIDTH)] = (float)(i * 104729 % 263) / 64 - 2;
+    t->w[i / (WIDTH * WIDTH)][i % (WIDTH * WIDTH)] = (float)(i * 7919 % 263) / 64 - 2;
   t->inputs[0] = t->x;
   t->outputs[0] = t->y;
   for (int i = 0; i < LAYERS; i++)
-    t->states[i] = t->w[t->c.program->states[i].name[1] - '0'];
+    t->states[i] = t->w[t->c.program->states[i].name[1] - 'a'];
   t->d = vulkan_device();
   return t->d->lower(t->d, t->ctx, t->c.program, &(device_options){0}, &t->dp) == SN_OK ||
          FAIL("%s", sn_ctx_message(t->ctx));
@@ -139,7 +139,7 @@ TEST(results_are_the_same) {
   sn_progress progress = {.report = note_progress, .user = &t};
   run.progress = &progress;
   check_run(&t, &run, at_barriers.y);
-  CHECK(t.reports > 0);
+  CHECK(t.reports > 1 && t.dp->commands.n_parts > 1);
   end(&t);
 }
 
@@ -157,8 +157,6 @@ TEST(numbers_that_vary_have_barriers) {
       CHECK(!t.dp->launches[i].chained);
     }
   CHECK(vary >= LAYERS - 1 && chained > 0);
-  device_run run = run_of(&t);
-  CHECK(t.d->run(t.dp, &run) == SN_OK);
   end(&t);
 }
 
