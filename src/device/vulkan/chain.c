@@ -23,8 +23,6 @@ typedef struct phase {
   bool varies;
 } phase;
 
-static bool is_launched(const lowered_launch *l) { return l->varies || l->all > 0; }
-
 /* Steps first … first + n, a section: how many phases it has. By launch: the one that it is of, -1: none. */
 static int find_phases(device_plan *dp, int first, int n, phase *phases, int *of) {
   int now = -1;
@@ -36,7 +34,7 @@ static int find_phases(device_plan *dp, int first, int n, phase *phases, int *of
       lowered_launch *l = &dp->launches[k];
       of[k] = -1;
       behind = behind || (l->of->after && !l->of->kept);
-      if (l->of->kept || !is_launched(l))
+      if (l->of->kept || !launch_runs(l))
         continue;
       l->behind = behind && now >= 0; /* a section begins behind all else */
       if (l->behind || now < 0)

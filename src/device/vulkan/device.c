@@ -215,7 +215,7 @@ static void count(const device_plan *dp, device_counts *out) {
       const lowered_launch *l = &dp->launches[s->first + k];
       if (l->of->kept)
         continue;
-      out->launches += l->varies || l->groups[0] > 0;
+      out->launches += launch_runs(l);
       out->barriers += l->behind;
     }
   }

@@ -199,8 +199,7 @@ static void sum_stages(direct *d, const stages *of, val size) {
   kernel *k = d->m.e->k;
   val end = k_add(k, of->begin, of->span), any = k_lt(k, of->begin, end);
   load_first(d, of, size, any, true);
-  if (!k->waited)
-    k_wait(k);
+  k_wait(k);
   load_first(d, of, size, any, false);
   k_loop l = k_loop_rolled(k, of->begin, end, k_index(k, DIRECT_SIDE));
   val next = stage_at(k, of, plus(k, l.i, DIRECT_SIDE));
@@ -319,8 +318,7 @@ sn_status emit_direct(emitter *e, const matmul_part *p, const matmul_way *way, i
   d->table = kept.n == 0 && direct_has_table(e, p, longest_piece(&e->env, p, way->splits));
   begin(d);
   sum_all(d);
-  if (!e->k->waited) /* there are no products */
-    k_wait(e->k);
+  k_wait(e->k); /* where there are no products */
   read_sums(d);
   direct_store(d);
   mem_free(e->env.ctx, d, sizeof *d);

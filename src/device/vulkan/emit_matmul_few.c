@@ -211,7 +211,7 @@ static void sum_products(few *f, int first, int n, int product) {
   val mine = k_add(k, from, times(k, f->lane, p->step));
   bool once = is_once(f, one, (int64_t)apart * unroll);
   k_loop l = {.i = mine};
-  if (!k->waited && !(once && reads_what_stays(f, p, n)))
+  if (!once || !reads_what_stays(f, p, n))
     k_wait(k);
   if (!once)
     compute_rows(f);
@@ -221,8 +221,7 @@ static void sum_products(few *f, int first, int n, int product) {
   for (int u = 0; u < unroll; u++)
     for (int i = 0; i < n; i++)
       load_operand(f, &p[i], 1, plus(k, l.i, (int64_t)u * apart), size, &b[u][i]);
-  if (!k->waited) /* while those are on their way */
-    k_wait(k);
+  k_wait(k); /* while those are on their way */
   if (once)
     compute_rows(f);
   for (int u = 0; u < unroll; u++)
@@ -285,8 +284,7 @@ static void emit_body(few *f) {
   f->lane = s->along_k ? low : high;
   f->group = s->along_k ? high : low;
   sum_all(f);
-  if (!k->waited) /* there are no products */
-    k_wait(k);
+  k_wait(k); /* where there are no products */
   few_results(f);
 }
 

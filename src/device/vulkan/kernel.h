@@ -108,7 +108,8 @@ typedef struct kernel_made {
 
 /* NULL without memory. Merged: launches of the same shader become one. */
 kernel *kernel_open(emit_env *env, int threads, bool merged);
-/* Before anything is read that other launches write, or written: where they are to be done. All threads of the workgroup. */
+/* Before anything is read that other launches write, or written: where they are to be done. All threads of the workgroup. Once: the
+ * first call counts. */
 void k_wait(kernel *k);
 /* Workgroups: the product of these amounts (at most LAUNCH_GRID). Copied. */
 void kernel_grid(kernel *k, int n, const amount *of);

@@ -53,8 +53,9 @@ static void look(kernel *k, val number) {
 static k_if first_thread(kernel *k) { return k_if_begin(k, k_eq(k, k->local, k_index(k, 0))); }
 
 void k_wait(kernel *k) {
+  bool again = k->waited;
   k->waited = true;
-  if (!k->env->target->chains)
+  if (again || !k->env->target->chains)
     return;
   val number = k_head(k, BLOCK_NUMBER, 0);
   k_if waits = k_if_begin(k, k_ne(k, number, k_u32(k, 0)));

@@ -50,6 +50,9 @@ typedef struct lowered_launch {
   int64_t all; /* of them that do something */
 } lowered_launch;
 
+/* Whether it is recorded. */
+static inline bool launch_runs(const lowered_launch *l) { return l->varies || l->all > 0; }
+
 typedef struct lowered_step {
   int first, n;       /* launches */
   int64_t scratch_at; /* of the plan's scratch memory */
@@ -110,7 +113,7 @@ struct device_plan {
   gpu_target target; /* the GPU's, without what it failed at */
   bool resident;     /* states are memory of stores, outputs stay here until they are read */
   sn_precision precision;
-  bool trial;   /* it tests the GPU: its failures are no others' */
+  bool trial;   /* made by hand, to test the GPU: its failures are no others' */
   arena memory; /* what emitters left, and tables */
   lowered_step *steps;
   lowered_launch *launches;

@@ -95,7 +95,7 @@ static void compute_barrier(recording *r) {
 
 static void record_launch(recording *r, const lowered_launch *l) {
   const vk_device_calls *vk = &r->dp->gpu->vk;
-  if (!l->varies && l->groups[0] == 0)
+  if (!launch_runs(l))
     return;
   if (l->behind && !l->chained && !r->fresh)
     compute_barrier(r);
