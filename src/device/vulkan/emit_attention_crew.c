@@ -70,7 +70,7 @@ val crew_area(const crew *c, int which) {
 
 /* --- threads of a subgroup --- */
 
-void crew_meet(const crew *c) { k_words_barrier_subgroup(c->e->k); }
+void crew_meet(const crew *c) { k_barrier_subgroup(c->e->k); }
 
 val crew_any(const crew *c, val condition) {
   enum { ANY = 335, VOTE = 62, NON_UNIFORM = 61 };
@@ -100,16 +100,16 @@ static void put_note(const crew *c, int note, val x) {
   val first = k_and(k, k_eq(k, c->row, zero), k_eq(k, c->place, zero));
   k_if one = k_if_begin(k, first);
   int subgroups = c->shape.rows * c->shape.columns;
-  k_word_set(k, c->words, plus(k, c->number, c->notes + note * subgroups), all);
+  k_shared_set(k, c->words, plus(k, c->number, c->notes + note * subgroups), all);
   k_if_end(k, &one);
 }
 
 static val get_note(const crew *c, int note) {
   kernel *k = c->e->k;
   int subgroups = c->shape.rows * c->shape.columns, first = c->notes + note * subgroups;
-  val all = k_word_get(k, c->words, k_index(k, first));
+  val all = k_shared_get(k, c->words, k_index(k, first));
   for (int i = 1; i < subgroups; i++) {
-    val more = k_word_get(k, c->words, k_index(k, first + i));
+    val more = k_shared_get(k, c->words, k_index(k, first + i));
     all = k_max(k, all, more);
   }
   return all;
@@ -117,9 +117,9 @@ static val get_note(const crew *c, int note) {
 
 val crew_all_odd(crew *c, int note) {
   kernel *k = c->e->k;
-  k_words_barrier(k);
+  k_barrier_shared(k);
   put_note(c, note, k_get(k, c->odd));
-  k_words_barrier(k);
+  k_barrier_shared(k);
   return k_ne(k, get_note(c, note), k_u32(k, 0));
 }
 
@@ -250,9 +250,9 @@ static void put_two(const crew *c, val at, int apart, const val x[2]) {
   kernel *k = c->e->k;
   val first, rest;
   k_two_halves(k, x, &first, c->rest ? &rest : NULL);
-  k_word_set(k, c->words, at, first);
+  k_shared_set(k, c->words, at, first);
   if (c->rest)
-    k_word_set(k, c->words, plus(k, at, apart), rest);
+    k_shared_set(k, c->words, plus(k, at, apart), rest);
 }
 
 void crew_tile_store(crew *c, crew_tile *t) {
@@ -279,10 +279,10 @@ void crew_tile_store(crew *c, crew_tile *t) {
 void crew_tile_fill(crew *c, crew_tile *t) {
   kernel *k = c->e->k;
   crew_tile_note(c, t);
-  k_words_barrier(k);
+  k_barrier_shared(k);
   crew_tile_power(c, t);
   crew_tile_store(c, t);
-  k_words_barrier(k);
+  k_barrier_shared(k);
 }
 
 /* --- pairs of scores and weights --- */
@@ -299,7 +299,7 @@ void crew_get_pair(crew *c, int which, int i, val out[2]) {
   kernel *k = c->e->k;
   val at = pair_at(c, which, i, c->shape.each + 4, 2);
   for (int j = 0; j < 2; j++)
-    out[j] = k_bits(k, k_word_get(k, c->words, plus(k, at, j)), k->s.f32);
+    out[j] = k_bits(k, k_shared_get(k, c->words, plus(k, at, j)), k->s.f32);
 }
 
 val crew_pair_column(crew *c, int i) {

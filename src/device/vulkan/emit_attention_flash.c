@@ -284,11 +284,11 @@ val flash_any_odd(const flash *f, val words, val x) {
   kernel *k = f->e->k;
   val size = k_subgroup_max(k, k_bits(k, k_abs(k, x), k->s.u32)), most = 0;
   k_if one = k_if_begin(k, k_eq(k, f->lane, k_index(k, 0)));
-  k_word_set(k, words, f->number, size);
+  k_shared_set(k, words, f->number, size);
   k_if_end(k, &one);
-  k_words_barrier(k);
+  k_barrier_shared(k);
   for (int i = 0; i < FLASH_TEAM; i++) {
-    val more = k_word_get(k, words, k_index(k, i));
+    val more = k_shared_get(k, words, k_index(k, i));
     most = most ? k_max(k, most, more) : more;
   }
   return k_le(k, k_u32(k, NOT_FINITE), most);

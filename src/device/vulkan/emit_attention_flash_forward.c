@@ -273,7 +273,7 @@ static void put_plainly(flash_forward *w) {
   at.first = l.i;
   plain_forward(&w->c, w->o, &at, flash_columns(&w->values));
   plain_put(&w->c, w->o, &at, flash_columns(&w->values));
-  k_words_barrier(k);
+  k_barrier_shared(k);
   k_loop_end(k, &l);
 }
 

@@ -211,7 +211,7 @@ static void take_own(matrix_grad *w) {
   for (int i = 0; i < 2; i++) {
     crew_tile_fill(c, &w->own[i]);
     crew_take_rows(c, &w->own[i], &w->rows_of[i]);
-    k_words_barrier(c->e->k);
+    k_barrier_shared(c->e->k);
   }
 }
 
@@ -221,7 +221,7 @@ static void settle(matrix_grad *w, val first) {
   kernel *k = c->e->k;
   for (int i = 0; i < 2; i++)
     crew_tile_note(c, &w->other[i]);
-  k_words_barrier(k);
+  k_barrier_shared(k);
   for (int i = 0; i < 2; i++) {
     val lost = crew_tile_power(c, &w->other[i]);
     k_set(k, w->lost[i], k_add(k, k_get(k, w->lost[i]), lost));
@@ -229,7 +229,7 @@ static void settle(matrix_grad *w, val first) {
   }
   if (w->keys)
     grad_put_facts(w, first);
-  k_words_barrier(k);
+  k_barrier_shared(k);
 }
 
 static void pass_columns(matrix_grad *w) {
@@ -266,7 +266,7 @@ static void put_powers(matrix_grad *w, int which) {
   val plane = k_mul(k, c->at_column, k_index(k, crew_rows(c)));
   val power = k_add(k, k_get(k, w->power[which]), k_get(k, w->other[which].power));
   k_if one = k_if_begin(k, k_eq(k, c->place, k_index(k, 0)));
-  k_word_set(k, c->words, plus(k, k_add(k, plane, row), w->powers), k_bits(k, power, k->s.u32));
+  k_shared_set(k, c->words, plus(k, k_add(k, plane, row), w->powers), k_bits(k, power, k->s.u32));
   k_if_end(k, &one);
 }
 
@@ -277,10 +277,10 @@ static void put_results(matrix_grad *w, val odd) {
     int number = w->keys ? DK + i : DQ;
     if (!w->g->to[number].value)
       continue;
-    k_words_barrier(k);
+    k_barrier_shared(k);
     crew_sums_put(c, &w->sums[i], 0, w->other[i].width);
     put_powers(w, i);
-    k_words_barrier(k);
+    k_barrier_shared(k);
     k_if again = k_if_begin(k, odd);
     plain_grad(w, i);
     k_if_end(k, &again);

@@ -69,7 +69,7 @@ static void clear(matrix_grad *w, int width) {
   plain_set(c, l.i, k_f32(k, 0));
   k_loop_end(k, &l);
   l = k_loop_begin(k, k->local, k_index(k, c->shape.columns * crew_rows(c)), by);
-  k_word_set(k, c->words, plus(k, l.i, w->powers), k_u32(k, 0));
+  k_shared_set(k, c->words, plus(k, l.i, w->powers), k_u32(k, 0));
   k_loop_end(k, &l);
 }
 
@@ -77,12 +77,12 @@ void plain_grad(matrix_grad *w, int which) {
   crew *c = &w->c;
   kernel *k = c->e->k;
   clear(w, w->other[which].width);
-  k_words_barrier(k);
+  k_barrier_shared(k);
   k_loop l = k_loop_begin(k, w->from, w->to, k_index(k, crew_columns(c)));
   find_weights(w, which, l.i);
-  k_words_barrier(k);
+  k_barrier_shared(k);
   add_rows(w, which, l.i);
-  k_words_barrier(k);
+  k_barrier_shared(k);
   k_loop_end(k, &l);
 }
 
@@ -95,7 +95,7 @@ void plain_grad_put(matrix_grad *w, int which, const strided *to, int64_t byte) 
   k_if there = k_if_begin(k, k_and(k, inside, k_lt(k, x.column, k_size(k, to->dim[3]))));
   val at = k_add(k, k_mul(k, x.row, k_index(k, width + 4)), x.column);
   for (int p = 0; p < c->shape.columns; p++) {
-    val power = k_word_get(k, c->words, plus(k, x.row, w->powers + p * crew_rows(c)));
+    val power = k_shared_get(k, c->words, plus(k, x.row, w->powers + p * crew_rows(c)));
     val more = plain_get(c, plus(k, at, p * crew_plane_words(c, width)));
     more = crew_scaled(k, more, crew_factors_of(k, k_neg(k, k_bits(k, power, k->s.i32))));
     sum = sum ? k_add(k, sum, more) : more;

@@ -30,7 +30,7 @@ void grad_put_facts(matrix_grad *w, val first) {
   const val facts[GRAD_FACTS] = {k_bits(k, x.lse, k->s.u32), k_bits(k, x.common, k->s.u32),
                                  k_to_u32(k, q.low), k_to_u32(k, q.high)};
   for (int i = 0; i < GRAD_FACTS; i++)
-    k_word_set(k, c->words, fact_at(w, l.i, i), facts[i]);
+    k_shared_set(k, c->words, fact_at(w, l.i, i), facts[i]);
   k_loop_end(k, &l);
 }
 
@@ -40,7 +40,7 @@ static grad_query get_facts(matrix_grad *w, val column, val first) {
   grad_query x = {.q = {.b = w->b}};
   val word[GRAD_FACTS];
   for (int i = 0; i < GRAD_FACTS; i++)
-    word[i] = k_word_get(k, c->words, fact_at(w, column, i));
+    word[i] = k_shared_get(k, c->words, fact_at(w, column, i));
   if (c->a->bias->value || c->a->mask->value)
     x.q = query_at(c->e, c->a, w->b, w->kv, k_add(k, first, column));
   x.lse = k_bits(k, word[0], k->s.f32);

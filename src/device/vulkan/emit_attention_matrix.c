@@ -212,13 +212,13 @@ static void settle(matrix_forward *w) {
   kernel *k = c->e->k;
   crew_tile_note(c, &w->keys);
   crew_tile_note(c, &w->values);
-  k_words_barrier(k);
+  k_barrier_shared(k);
   crew_tile_power(c, &w->keys);
   val lost = crew_tile_power(c, &w->values);
   k_set(k, w->lost, k_add(k, k_get(k, w->lost), lost));
   crew_tile_store(c, &w->keys);
   crew_tile_store(c, &w->values);
-  k_words_barrier(k);
+  k_barrier_shared(k);
 }
 
 /* While one tile is used, the next is on its way. The queries come first: they use the memory of tiles. */
@@ -242,7 +242,7 @@ static void pass_keys(matrix_forward *w) {
   settle(w);
   k_if_end(k, &stores);
   k_loop_end(k, &l);
-  k_words_barrier(k);
+  k_barrier_shared(k);
 }
 
 /* --- results --- */
@@ -257,9 +257,9 @@ static void put_block(matrix_forward *w) {
   val plane = k_mul(k, c->at_column, k_index(k, crew_rows(c)));
   val at = plus(k, k_mul(k, k_add(k, plane, row), k_index(k, PLAIN_FACTS)), w->at.facts);
   k_if one = k_if_begin(k, k_eq(k, c->place, k_index(k, 0)));
-  k_word_set(k, c->words, at, k_bits(k, k_get(k, w->base), k->s.u32));
+  k_shared_set(k, c->words, at, k_bits(k, k_get(k, w->base), k->s.u32));
   val whole = k_mul(k, sum, k_f32(k, 1.0f / (1 << WEIGHT_POWER)));
-  k_word_set(k, c->words, plus(k, at, 1), k_bits(k, whole, k->s.u32));
+  k_shared_set(k, c->words, plus(k, at, 1), k_bits(k, whole, k->s.u32));
   k_if_end(k, &one);
 }
 

@@ -6,10 +6,10 @@
 #include <math.h>
 
 val plain_get(const crew *c, val at) {
-  return k_bits(c->e->k, k_word_get(c->e->k, c->words, at), c->e->k->s.f32);
+  return k_bits(c->e->k, k_shared_get(c->e->k, c->words, at), c->e->k->s.f32);
 }
 void plain_set(const crew *c, val at, val x) {
-  k_word_set(c->e->k, c->words, at, k_bits(c->e->k, x, c->e->k->s.u32));
+  k_shared_set(c->e->k, c->words, at, k_bits(c->e->k, x, c->e->k->s.u32));
 }
 
 void plain_find(emitter *e, const forward *f, int rows, plain_block *b) {
@@ -165,14 +165,14 @@ void plain_forward(crew *c, const forward *f, plain_block *b, int width) {
   (void)f;
   clear(c, b, width);
   k_set(k, b->power, k_i32(k, 0));
-  k_words_barrier(k);
+  k_barrier_shared(k);
   k_loop l = k_loop_rolled(k, b->low, b->high, k_index(k, crew_columns(c)));
   find_scores(c, b, l.i);
-  k_words_barrier(k);
+  k_barrier_shared(k);
   weigh(c, b);
-  k_words_barrier(k);
+  k_barrier_shared(k);
   add_values(c, b, l.i, width);
-  k_words_barrier(k);
+  k_barrier_shared(k);
   k_loop_end(k, &l);
 }
 
@@ -217,7 +217,7 @@ static void end_rows(crew *c, const forward *f, const plain_block *b) {
 void plain_put(crew *c, const forward *f, const plain_block *b, int width) {
   kernel *k = c->e->k;
   end_rows(c, f, b);
-  k_words_barrier(k);
+  k_barrier_shared(k);
   plain_elements x = plain_each(c, crew_rows(c), width);
   query q = query_at(c->e, c->a, b->b, b->kv, k_add(k, b->first, x.row));
   k_if there = k_if_begin(k, k_and(k, q.there, k_lt(k, x.column, k_size(k, c->a->dv))));

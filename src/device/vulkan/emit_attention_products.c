@@ -110,7 +110,7 @@ void crew_scale_rows(crew *c, int which, val factor, int n, crew_sums *const *su
   at = k_add(k, at, k_mul(k, c->place, k_index(k, each)));
   crew_meet(c);
   for (int i = 0; i < each; i++)
-    k_word_set(k, c->words, plus(k, at, i), bits);
+    k_shared_set(k, c->words, plus(k, at, i), bits);
   crew_meet(c);
   spirv_id type = c->type[MATRIX_SUM];
   val by = k_matrix_load(k, type, c->words, area, MATRIX_ROWS, stride);

@@ -216,7 +216,7 @@ static void put_vector(solo *s, int r, int matrix, int i) {
     x[n] = k_get(k, s->out[matrix + n / 2][4 * r + i + 2 * (n & 1)]);
     k_set(k, s->check, k_add(k, k_get(k, s->check), x[n]));
   }
-  k_word_set(s->e->k, s->planes, plus(k, at, matrix / 2 * (ACROSS / 4) + i), k_vector(k, 4, x));
+  k_shared_set(s->e->k, s->planes, plus(k, at, matrix / 2 * (ACROSS / 4) + i), k_vector(k, 4, x));
 }
 
 void solo_put(solo *s) {
@@ -231,11 +231,11 @@ val solo_all_odd(solo *s) {
   size = k_subgroup_max(k, size);
   val first = k_and(k, k_eq(k, s->t, zero), k_eq(k, s->g, zero)), most = 0;
   k_if one = k_if_begin(k, first);
-  k_word_set(k, s->words, s->number, size);
+  k_shared_set(k, s->words, s->number, size);
   k_if_end(k, &one);
-  k_words_barrier(k);
+  k_barrier_shared(k);
   for (int i = 0; i < s->share; i++) {
-    val more = k_word_get(k, s->words, k_index(k, i));
+    val more = k_shared_get(k, s->words, k_index(k, i));
     most = most ? k_max(k, most, more) : more;
   }
   return k_le(k, k_u32(k, NOT_FINITE), most);
@@ -250,7 +250,7 @@ void solo_join(const solo *s, val row, val column, const val *weights, val out[4
   kernel *k = s->e->k;
   val at = k_add(k, k_mul(k, row, k_index(k, s->pitch)), column);
   for (int p = 0; p < s->share; p++) {
-    val more = k_word_get(s->e->k, s->planes, plus(k, at, p * SOLO_ROWS * s->pitch));
+    val more = k_shared_get(s->e->k, s->planes, plus(k, at, p * SOLO_ROWS * s->pitch));
     for (int i = 0; i < 4; i++) {
       val x = k_part(k, more, i);
       if (weights)

@@ -150,8 +150,8 @@ static void put_facts(solo_forward *w) {
   k_if one = k_if_begin(k, k_eq(k, s->t, k_index(k, 0)));
   for (int r = 0; r < 2; r++) {
     val row = plus(k, s->g, 8 * r), max = k_bits(k, k_get(k, w->max[r]), k->s.u32);
-    k_word_set(k, s->words, fact_at(w, s->number, row, 0), max);
-    k_word_set(k, s->words, fact_at(w, s->number, row, 1), k_bits(k, sum[r], k->s.u32));
+    k_shared_set(k, s->words, fact_at(w, s->number, row, 0), max);
+    k_shared_set(k, s->words, fact_at(w, s->number, row, 1), k_bits(k, sum[r], k->s.u32));
   }
   k_if_end(k, &one);
 }
@@ -159,7 +159,7 @@ static void put_facts(solo_forward *w) {
 static val fact(const solo_forward *w, int plane, val row, int which) {
   kernel *k = w->s.e->k;
   val at = fact_at(w, k_index(k, plane), row, which);
-  return k_bits(k, k_word_get(k, w->s.words, at), k->s.f32);
+  return k_bits(k, k_shared_get(k, w->s.words, at), k->s.f32);
 }
 
 /* A row's subgroups under one maximum: their weights, the maximum in units of log 2, the sum. */

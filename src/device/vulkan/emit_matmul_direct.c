@@ -236,7 +236,7 @@ static void sum_all(direct *d) {
       sum_product(d, i);
   }
   if (d->table)
-    k_words_barrier(d->m.e->k); /* its memory is that of results */
+    k_barrier_shared(d->m.e->k); /* its memory is that of results */
 }
 
 /* --- the kernel --- */

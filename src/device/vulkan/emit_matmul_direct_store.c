@@ -95,7 +95,7 @@ static void leave_fours(direct *d, const pass *p, int number) {
       val x[4];
       for (int i = 0; i < 4; i++)
         x[i] = k_bits(k, d->total[a][sum_of_four(d, number * p->fours + q, i)], k->s.u32);
-      k_word_set(k, d->vectors, plus(k, at, (a * p->fours + q) * threads), k_vector(k, 4, x));
+      k_shared_set(k, d->vectors, plus(k, at, (a * p->fours + q) * threads), k_vector(k, 4, x));
     }
 }
 
@@ -134,7 +134,8 @@ static void remake(direct *d, const pass *p, val four, val first) {
     val sum = k_bits(k, matmul_sum_plainly(&d->m, a, DIRECT_SIDE, at), k->s.u32);
     for (int i = 0; i < d->shape->slices; i++) {
       val there = plane_at(d, p, place, i), x = i ? k_u32(k, 0) : sum;
-      k_word_set(k, d->vectors, there, with_component(k, k_word_get(k, d->vectors, there), l.i, x));
+      k_shared_set(k, d->vectors, there,
+                   with_component(k, k_shared_get(k, d->vectors, there), l.i, x));
     }
   }
   k_if_end(k, &inside);
@@ -146,7 +147,7 @@ static void read_four(direct *d, const pass *p, val four, val sums[][4]) {
   for (int a = 0; a < d->m.part->n_accs; a++) {
     val at = vector_of(d, p, a, four);
     for (int s = 0; s < d->shape->slices; s++) {
-      val slice = k_word_get(k, d->vectors, plane_at(d, p, at, s));
+      val slice = k_shared_get(k, d->vectors, plane_at(d, p, at, s));
       for (int i = 0; i < 4; i++) {
         val x = k_bits(k, k_part(k, slice, i), k->s.f32);
         sums[a][i] = s == 0 ? x : k_add(k, sums[a][i], x);
@@ -268,8 +269,8 @@ void direct_store(direct *d) {
     leave_fours(d, &p, i);
     k_if_end(k, &mine);
   }
-  k_words_barrier(k);
+  k_barrier_shared(k);
   use_fours(d, &p, l.i);
-  k_words_barrier(k);
+  k_barrier_shared(k);
   k_loop_end(k, &l);
 }

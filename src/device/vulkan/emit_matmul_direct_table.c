@@ -36,16 +36,16 @@ void direct_fill_table(direct *d, val from, val to, val size) {
         words[1 + c] = k_bits(k, there.check[c], k->s.u32);
   }
   k->ones = false;
-  k_word_set(k, d->vectors, k_sub(k, l.i, from), k_vector(k, WORDS, words));
+  k_shared_set(k, d->vectors, k_sub(k, l.i, from), k_vector(k, WORDS, words));
   k_loop_end(k, &l);
-  k_words_barrier(k);
+  k_barrier_shared(k);
 }
 
 operand_k direct_table_at(direct *d, const direct_side *s, val at_k, val size) {
   kernel *k = d->m.e->k;
   operand_k there = {.inside = k_lt(k, at_k, size)};
   val at = k_min(k, at_k, plus(k, size, -1));
-  val words = k_word_get(k, d->vectors, k_sub(k, at, d->table_first));
+  val words = k_shared_get(k, d->vectors, k_sub(k, at, d->table_first));
   there.at = k_bits(k, k_part(k, words, s->o.side ? OTHER : 0), k->index);
   for (int c = 0; c < s->o.n_checks; c++)
     there.check[c] = k_bits(k, k_part(k, words, 1 + c), k->index);

@@ -155,7 +155,7 @@ static val band_sum(matrices *t, int a, val at) {
   kernel *k = t->m.e->k;
   val sum = 0;
   for (int i = 0; i < t->shape->slices; i++) {
-    val bits = k_word_get(k, t->shared, plus(k, at, (a * t->shape->slices + i) * band_words(t)));
+    val bits = k_shared_get(k, t->shared, plus(k, at, (a * t->shape->slices + i) * band_words(t)));
     val x = k_bits(k, bits, k->s.f32);
     sum = i == 0 ? x : k_add(k, sum, x);
   }
@@ -197,11 +197,11 @@ static void remake_band(matrices *t, val pass) {
     val sum = matmul_sum_plainly(&t->m, a, t->shape->depth, w.at);
     for (int i = 0; i < t->shape->slices; i++) {
       val there = plus(k, w.word, (a * t->shape->slices + i) * band_words(t));
-      k_word_set(k, t->shared, there, i == 0 ? k_bits(k, sum, k->s.u32) : k_u32(k, 0));
+      k_shared_set(k, t->shared, there, i == 0 ? k_bits(k, sum, k->s.u32) : k_u32(k, 0));
     }
   }
   walk_end(t, &w);
-  k_words_barrier(k);
+  k_barrier_shared(k);
   k_if_end(k, &wild);
 }
 
@@ -232,10 +232,10 @@ void fragments_store(matrices *t) {
     store_band(t, i);
     k_if_end(k, &mine);
   }
-  k_words_barrier(k);
+  k_barrier_shared(k);
   if (t->scaled)
     remake_band(t, pass.i);
   use_band(t, pass.i);
-  k_words_barrier(k);
+  k_barrier_shared(k);
   k_loop_end(k, &pass);
 }

@@ -99,7 +99,7 @@ void half_panel_fill_table(matmul *m, half_panel *p, val at_k, val size) {
   val at = table_at(k, p, at_k, k->local), zero = k_index(k, 0);
   for (int i = 0; i <= p->o.n_checks; i++) {
     val x = i ? there.check[i - 1] : there.at;
-    k_word_set(k, p->array, plus(k, at, i), k_bits(k, x ? x : zero, k->s.u32));
+    k_shared_set(k, p->array, plus(k, at, i), k_bits(k, x ? x : zero, k->s.u32));
   }
   k_if_end(k, &mine);
 }
@@ -108,9 +108,9 @@ void half_panel_fill_table(matmul *m, half_panel *p, val at_k, val size) {
 static operand_k read_table(matmul *m, const half_panel *p, val at_k, val line, val size) {
   kernel *k = m->e->k;
   val at = table_at(k, p, at_k, line);
-  operand_k there = {.at = k_bits(k, k_word_get(k, p->array, at), k->index)};
+  operand_k there = {.at = k_bits(k, k_shared_get(k, p->array, at), k->index)};
   for (int c = 0; c < p->o.n_checks; c++) {
-    val word = k_word_get(k, p->array, plus(k, at, 1 + c));
+    val word = k_shared_get(k, p->array, plus(k, at, 1 + c));
     there.check[c] = k_bits(k, word, k->index);
   }
   there.inside = k_lt(k, k_add(k, at_k, line), size);
@@ -195,9 +195,9 @@ static void store_kept(matmul *m, half_panel *p, val scale) {
     }
     val at = plus(k, first, i * unit_step(p) * p->stride);
     for (int j = 0; j < 2; j++) {
-      k_word_set(k, p->array, plus(k, at, j), word[0][j]);
+      k_shared_set(k, p->array, plus(k, at, j), word[0][j]);
       if (p->rest)
-        k_word_set(k, p->array, plus(k, rest_at(k, p, at), j), word[1][j]);
+        k_shared_set(k, p->array, plus(k, rest_at(k, p, at), j), word[1][j]);
     }
   }
 }
@@ -238,7 +238,7 @@ void half_panel_compute(matmul *m, half_panel *p, val at_k, val size) {
   for (int j = 0; j < 2; j++) {
     val most = k_get(k, p->largest);
     k_set(k, p->largest, k_max(k, most, k_abs(k, x[j])));
-    k_word_set(k, p->array, j ? rest_at(k, p, w.at) : w.at, k_bits(k, x[j], k->s.u32));
+    k_shared_set(k, p->array, j ? rest_at(k, p, w.at) : w.at, k_bits(k, x[j], k->s.u32));
   }
   k_loop_end(k, &w.l);
 }
@@ -249,13 +249,13 @@ static void store_computed(matmul *m, half_panel *p, val scale, val at_k, val si
   pairs w = pairs_begin(k, p);
   if (p->scaled)
     for (int j = 0; j < 2; j++)
-      x[j] = k_bits(k, k_word_get(k, p->array, j ? rest_at(k, p, w.at) : w.at), k->s.f32);
+      x[j] = k_bits(k, k_shared_get(k, p->array, j ? rest_at(k, p, w.at) : w.at), k->s.f32);
   else
     compute_pair(m, p, &w, at_k, size, x);
   half_panel_words_of(k, p, scale, x, word);
-  k_word_set(k, p->array, w.at, word[0]);
+  k_shared_set(k, p->array, w.at, word[0]);
   if (p->rest)
-    k_word_set(k, p->array, rest_at(k, p, w.at), word[1]);
+    k_shared_set(k, p->array, rest_at(k, p, w.at), word[1]);
   k_loop_end(k, &w.l);
 }
 

@@ -171,7 +171,7 @@ static void compute_panels(matrices *t, const range *r, val some, val at_k) {
   for (int i = 0; i < t->n_panels; i++)
     any = any || !t->panels[i].o.plain;
   if (any && t->scaled) {
-    k_words_barrier(k);
+    k_barrier_shared(k);
     k_if stores = k_if_begin(k, some);
     for (int i = 0; i < t->n_panels; i++)
       if (!t->panels[i].o.plain)
@@ -193,14 +193,14 @@ static void stage(matrices *t, const range *r, val at_k) {
   fragments_multiply(t);
   k_if_end(k, &multiplies);
   compute_panels(t, r, some, at_k);
-  k_words_barrier(k);
+  k_barrier_shared(k);
   k_if stores = k_if_begin(k, some);
   if (t->scaled)
     choose_scales(t);
   for (int i = 0; i < t->n_panels; i++)
     half_panel_store(&t->m, &t->panels[i], at_k, r->size);
   k_if_end(k, &stores);
-  k_words_barrier(k);
+  k_barrier_shared(k);
 }
 
 /* Loops, with a flush behind each block of stages. */
@@ -236,7 +236,7 @@ static void sum_product(matrices *t, int number) {
   k_if some = k_if_begin(k, k_lt(k, r.from, r.to));
   fill_tables(t, &r, r.from);
   k_if_end(k, &some);
-  k_words_barrier(k);
+  k_barrier_shared(k);
   run_stages(t, &r);
 }
 

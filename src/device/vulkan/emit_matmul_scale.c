@@ -37,7 +37,7 @@ void scale_publish(matmul *m, const half_panel *p) {
   val all = k_subgroup_max(k, k_bits(k, most, k->s.u32));
   val lane = low_part(k, k->local, threads), number = high_part(k, k->local, threads);
   k_if first = k_if_begin(k, k_eq(k, lane, k_index(k, 0)));
-  k_word_set(k, p->array, plus(k, number, p->most), all);
+  k_shared_set(k, p->array, plus(k, number, p->most), all);
   k_if_end(k, &first);
 }
 
@@ -48,7 +48,7 @@ val scale_largest(matmul *m, const half_panel *p) {
   val most = 0;
   for (int i = 0; i < n; i += at_once) {
     val at = plus(k, low_part(k, k->local, at_once), p->most + i);
-    val one = k_word_get(k, p->array, at);
+    val one = k_shared_get(k, p->array, at);
     most = i == 0 ? one : k_max(k, most, one);
   }
   most = k_subgroup_max(k, most);

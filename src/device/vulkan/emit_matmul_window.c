@@ -107,17 +107,17 @@ static void sum_all(windows *t) {
   k_loop l = k_loop_begin(k, t->from, t->to, by);
   val next = k_add(k, l.i, by);
   window_settle(t);
-  k_words_barrier(k);
+  k_barrier_shared(k);
   if (t->panel[0].scaled)
     window_choose_scales(t);
   window_store(t);
-  k_words_barrier(k);
+  k_barrier_shared(k);
   k_if more = k_if_begin(k, k_lt(k, next, t->to));
   window_load(t, next); /* while this is multiplied */
   k_if_end(k, &more);
   multiply(t);
   k_loop_end(k, &l);
-  k_words_barrier(k);
+  k_barrier_shared(k);
 }
 
 /* --- results --- */
@@ -130,7 +130,7 @@ static void store_sums(windows *t) {
       val at = plus(k, first, i * WINDOW_MATRIX + j * WINDOW_MATRIX * WINDOW_BLOCK);
       k_matrix_store(k, t->words, at, k_get(k, t->total[i][j]), MATRIX_COLUMNS, WINDOW_BLOCK);
     }
-  k_words_barrier(k);
+  k_barrier_shared(k);
 }
 
 /* What four columns are without halves. */
@@ -156,7 +156,7 @@ static void find_sums(windows *t, val at, val row, val column, val sums[4]) {
   kernel *k = t->m.e->k;
   val made[4], zero = k_f32(k, 0);
   for (int u = 0; u < 4; u++)
-    sums[u] = k_bits(k, k_word_get(k, t->words, plus(k, at, u * WINDOW_BLOCK)), k->s.f32);
+    sums[u] = k_bits(k, k_shared_get(k, t->words, plus(k, at, u * WINDOW_BLOCK)), k->s.f32);
   if (!t->panel[0].scaled)
     return;
   for (int u = 0; u < 4; u++)

@@ -121,7 +121,7 @@ static void store_two(windows *t, int side, int i, val scale, val at) {
   x[1] = k_get(k, p->kept[2 * i + 1]);
   half_panel_words_of(k, p, scale, x, word);
   for (int h = 0; h <= p->rest; h++)
-    k_word_set(k, t->words, plus(k, at, h * WINDOW_PAIRS), word[h]);
+    k_shared_set(k, t->words, plus(k, at, h * WINDOW_PAIRS), word[h]);
 }
 
 void window_store(windows *t) {

@@ -76,6 +76,7 @@ typedef struct kernel {
   val local;      /* this thread's number in the workgroup, index */
   int threads;
   bool merged, waited; /* k_wait was called */
+  bool accesses;       /* of memory that others see have been emitted */
   /* 0 and 1 are slots as well: for now, where that makes two shaders one and is not computed in a loop */
   bool ones;
   bool subgroups; /* operations of subgroups are used: their size must be the target's */
@@ -233,6 +234,7 @@ void k_shared_set(kernel *k, val array, val i, val x);
 void k_barrier(kernel *k);
 /* The same of shared memory alone. */
 void k_barrier_shared(kernel *k);
+void k_barrier_subgroup(kernel *k); /* among the threads of a subgroup */
 /* The address (u64) of element i (index) behind an address, elements of `size` bytes, a power of two. */
 val k_address_plus(kernel *k, val address, val i, int size);
 /* Element i (index) of type `type` behind an address (u64). Types: f32, i32, u32, u16, u8, vectors of two or four f32 or u32,

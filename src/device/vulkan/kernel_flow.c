@@ -119,28 +119,36 @@ val k_shared_at(kernel *k, val array, val i, spirv_id *out_type) {
                   SPV_ARGS(array, i));
 }
 
+/* In Vulkan's memory model an access is the thread's own unless it says that others see it. */
+static uint32_t seen(kernel *k) {
+  k->accesses = true;
+  return k->s.vulkan ? SPV_NON_PRIVATE : 0;
+}
+
 val k_shared_get(kernel *k, val array, val i) {
   spirv_id type;
   val at = k_shared_at(k, array, i, &type);
-  return spirv_op(&k->s, SPV_Load, type, SPV_ARGS(at));
+  return spirv_op(&k->s, SPV_Load, type, SPV_ARGS(at, seen(k)));
 }
 
 void k_shared_set(kernel *k, val array, val i, val x) {
   spirv_id type;
   val at = k_shared_at(k, array, i, &type);
-  spirv_do(&k->s, SPV_Store, SPV_ARGS(at, x));
+  spirv_do(&k->s, SPV_Store, SPV_ARGS(at, x, seen(k)));
 }
 
-static void barrier(kernel *k, uint32_t memory) {
-  enum { ACQUIRE_RELEASE = 8 };
-  val workgroup = k_u32(k, 2), order = k_u32(k, ACQUIRE_RELEASE | memory);
-  spirv_do(&k->s, SPV_ControlBarrier, SPV_ARGS(workgroup, workgroup, order));
+static void barrier(kernel *k, uint32_t scope, uint32_t memory) {
+  enum { ACQUIRE_RELEASE = 8, AVAILABLE_AND_VISIBLE = 0x6000 };
+  uint32_t model = k->s.vulkan ? AVAILABLE_AND_VISIBLE : 0;
+  val of = k_u32(k, scope), order = k_u32(k, ACQUIRE_RELEASE | model | memory);
+  spirv_do(&k->s, SPV_ControlBarrier, SPV_ARGS(of, of, order));
 }
 
-enum { MEMORY_OF_BUFFERS = 0x40, MEMORY_OF_WORKGROUP = 0x100 };
+enum { WORKGROUP = 2, SUBGROUP, MEMORY_OF_BUFFERS = 0x40, MEMORY_OF_WORKGROUP = 0x100 };
 
-void k_barrier(kernel *k) { barrier(k, MEMORY_OF_BUFFERS | MEMORY_OF_WORKGROUP); }
-void k_barrier_shared(kernel *k) { barrier(k, MEMORY_OF_WORKGROUP); }
+void k_barrier(kernel *k) { barrier(k, WORKGROUP, MEMORY_OF_BUFFERS | MEMORY_OF_WORKGROUP); }
+void k_barrier_shared(kernel *k) { barrier(k, WORKGROUP, MEMORY_OF_WORKGROUP); }
+void k_barrier_subgroup(kernel *k) { barrier(k, SUBGROUP, MEMORY_OF_WORKGROUP); }
 
 /* --- memory --- */
 
@@ -163,11 +171,12 @@ static val pointer_to(kernel *k, spirv_id type, val address, val i) {
 
 val k_load(kernel *k, spirv_id type, val address, val i) {
   val at = pointer_to(k, type, address, i);
-  return spirv_op(&k->s, SPV_Load, type, SPV_ARGS(at, ALIGNED, (uint32_t)bytes_of(k, type)));
+  return spirv_op(&k->s, SPV_Load, type,
+                  SPV_ARGS(at, ALIGNED | seen(k), (uint32_t)bytes_of(k, type)));
 }
 
 void k_store(kernel *k, val address, val i, val x) {
   spirv_id type = spirv_type_of(&k->s, x);
   val at = pointer_to(k, type, address, i);
-  spirv_do(&k->s, SPV_Store, SPV_ARGS(at, x, ALIGNED, (uint32_t)bytes_of(k, type)));
+  spirv_do(&k->s, SPV_Store, SPV_ARGS(at, x, ALIGNED | seen(k), (uint32_t)bytes_of(k, type)));
 }

@@ -4,8 +4,6 @@
 /* Times this, a number loses nothing on average when what a bf16 has no room for is cut off. */
 #define BF16_CUT (1 + 0x1.6p-9f)
 
-enum { NON_PRIVATE = 0x20 /* an access that other threads can see */ };
-
 /* --- the module --- */
 
 static spirv_id bf16_type(spirv *s) {
@@ -28,6 +26,8 @@ static spirv_id half_type(spirv *s, sn_dtype half) {
 void k_use_matrices(kernel *k, const int size[3], sn_dtype half, spirv_id out_types[3]) {
   enum { MATRIX = 6022, SUBGROUP = 3 };
   spirv *s = &k->s;
+  if (k->accesses && !s->vulkan)
+    k->why = "memory was used before matrices were asked for";
   spirv_vulkan_model(s);
   spirv_capability(s, MATRIX);
   spirv_extension(s, "SPV_KHR_cooperative_matrix");
@@ -71,29 +71,6 @@ val k_subgroup_max(kernel *k, val x) {
   return spirv_op(&k->s, SPV_GroupNonUniformUMax, k->s.u32, SPV_ARGS(scope, REDUCE, x));
 }
 
-/* --- shared words --- */
-
-val k_word_get(kernel *k, val words, val at) {
-  spirv_id type;
-  val there = k_shared_at(k, words, at, &type);
-  return spirv_op(&k->s, SPV_Load, type, SPV_ARGS(there, NON_PRIVATE));
-}
-
-void k_word_set(kernel *k, val words, val at, val x) {
-  spirv_id type;
-  val there = k_shared_at(k, words, at, &type);
-  spirv_do(&k->s, SPV_Store, SPV_ARGS(there, x, NON_PRIVATE));
-}
-
-static void words_barrier(kernel *k, uint32_t scope) {
-  /* acquire and release, made available and visible, of shared memory */
-  val of = k_u32(k, scope), order = k_u32(k, 0x8 | 0x100 | 0x2000 | 0x4000);
-  spirv_do(&k->s, SPV_ControlBarrier, SPV_ARGS(of, of, order));
-}
-
-void k_words_barrier(kernel *k) { words_barrier(k, 2); }
-void k_words_barrier_subgroup(kernel *k) { words_barrier(k, 3); }
-
 /* --- matrices --- */
 
 val k_matrix_of(kernel *k, spirv_id type, float x) {
@@ -106,7 +83,7 @@ val k_matrix_load(kernel *k, spirv_id type, val words, val at, int order, int st
   val there = k_shared_at(k, words, at, &word), layout = k_u32(k, (uint32_t)order);
   val apart = k_u32(k, (uint32_t)stride);
   return spirv_op(&k->s, SPV_CooperativeMatrixLoadKHR, type,
-                  SPV_ARGS(there, layout, apart, NON_PRIVATE));
+                  SPV_ARGS(there, layout, apart, SPV_NON_PRIVATE));
 }
 
 void k_matrix_store(kernel *k, val words, val at, val matrix, int order, int stride) {
@@ -114,7 +91,7 @@ void k_matrix_store(kernel *k, val words, val at, val matrix, int order, int str
   val there = k_shared_at(k, words, at, &word), layout = k_u32(k, (uint32_t)order);
   val apart = k_u32(k, (uint32_t)stride);
   spirv_do(&k->s, SPV_CooperativeMatrixStoreKHR,
-           SPV_ARGS(there, matrix, layout, apart, NON_PRIVATE));
+           SPV_ARGS(there, matrix, layout, apart, SPV_NON_PRIVATE));
 }
 
 val k_matrix_multiply_add(kernel *k, spirv_id type, val a, val b, val sum) {

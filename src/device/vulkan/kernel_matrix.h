@@ -6,9 +6,9 @@
  *   val a = k_matrix_load(k, type[MATRIX_A], words, at, MATRIX_ROWS, stride), b = …;
  *   k_matrix_store(k, words, at, k_matrix_multiply_add(k, type[MATRIX_SUM], a, b, sum), MATRIX_ROWS, stride);
  *
- * Matrices ask for the Vulkan memory model, in which what threads share is said at each access: so kernels with matrices use the
- * functions below for shared memory, which is an array of u32 (k_shared). Places and strides are in those words, two halves or one
- * sum each, and multiples of 4. Every thread of the subgroup must get to each operation on matrices.
+ * Matrices ask for Vulkan's memory model, in which each access says what threads share, so none may stand before k_use_matrices. Words are shared memory
+ * (k_shared of u32); places and strides are in those, two halves or one sum each, and multiples of 4. Every thread of the
+ * subgroup must get to each operation on matrices.
  */
 #ifndef SINEW_DEVICE_VULKAN_KERNEL_MATRIX_H
 #define SINEW_DEVICE_VULKAN_KERNEL_MATRIX_H
@@ -53,11 +53,5 @@ val k_matrix_make(kernel *k, spirv_id type, const val words[4]);
 void k_matrix_sums(kernel *k, val sums, val out[MATRIX_ELEMENTS]);
 /* This thread's number in its subgroup (index). */
 val k_subgroup_lane(kernel *k);
-
-/* --- shared words, or vectors of words, for all threads of the workgroup --- */
-val k_word_get(kernel *k, val words, val at);
-void k_word_set(kernel *k, val words, val at, val x);
-void k_words_barrier(kernel *k);
-void k_words_barrier_subgroup(kernel *k); /* among the threads of a subgroup */
 
 #endif

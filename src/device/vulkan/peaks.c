@@ -80,9 +80,9 @@ static void multiply_matrices(emitter *e, const measuring *m) {
   val mine = k_mul(k, k_subgroup_number(k), k_index(k, words / SUBGROUPS));
   val shared = k_shared(k, k->s.u32, words);
   k_loop clear = k_loop_begin(k, k->local, k_index(k, words), by);
-  k_word_set(k, shared, clear.i, k_u32(k, 0));
+  k_shared_set(k, shared, clear.i, k_u32(k, 0));
   k_loop_end(k, &clear);
-  k_words_barrier(k);
+  k_barrier_shared(k);
   val a = k_matrix_load(k, type[MATRIX_A], shared, mine, MATRIX_ROWS, line);
   val b = k_matrix_load(k, type[MATRIX_B], shared, mine, MATRIX_ROWS, line);
   for (int i = 0; i < SUMS; i++)
@@ -92,10 +92,10 @@ static void multiply_matrices(emitter *e, const measuring *m) {
     k_set(k, sum[i], k_matrix_multiply_add(k, type[MATRIX_SUM], a, b, k_get(k, sum[i])));
   k_loop_end(k, &l);
   for (int i = 0; i < SUMS; i++) {
-    k_words_barrier(k);
+    k_barrier_shared(k);
     k_matrix_store(k, shared, mine, k_get(k, sum[i]), MATRIX_ROWS, line);
-    k_words_barrier(k);
-    keep(k, k_bits(k, k_word_get(k, shared, k->local), k->s.f32));
+    k_barrier_shared(k);
+    keep(k, k_bits(k, k_shared_get(k, shared, k->local), k->s.f32));
   }
   kernel_grid(k, 1, &(amount){1, 1, &m->groups});
 }

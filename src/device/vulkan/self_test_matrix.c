@@ -142,9 +142,9 @@ static void copy_in(writing *w) {
   kernel *k = w->k;
   val end = k_index(k, w->t->n_words), by = k_index(k, k->threads);
   k_loop l = k_loop_begin(k, k->local, end, by);
-  k_word_set(k, w->words, l.i, k_load(k, k->s.u32, k_address(k, TRIAL_X), l.i));
+  k_shared_set(k, w->words, l.i, k_load(k, k->s.u32, k_address(k, TRIAL_X), l.i));
   k_loop_end(k, &l);
-  k_words_barrier(k);
+  k_barrier_shared(k);
 }
 
 /* A matrix whose first line and first word in it are these; a's rows are further on by those of the subgroups before. */
@@ -185,16 +185,16 @@ static void copy_out(writing *w, int layout, val sum) {
   val zero = k_index(k, t->n_words);
   val at = k_add(k, zero, k_mul(k, w->group, k_index(k, t->size[0] * line)));
   k_matrix_store(k, w->words, at, sum, by_rows ? MATRIX_ROWS : MATRIX_COLUMNS, stride);
-  k_words_barrier(k);
+  k_barrier_shared(k);
   val end = k_index(k, rows * columns), by = k_index(k, k->threads), width = k_index(k, columns);
   k_loop l = k_loop_begin(k, k->local, end, by);
   val row = k_div(k, l.i, width), column = k_rem(k, l.i, width);
   val place = k_add(k, k_mul(k, row, k_index(k, line)), k_mul(k, column, k_index(k, next)));
-  val bits = k_word_get(k, w->words, k_add(k, zero, place));
+  val bits = k_shared_get(k, w->words, k_add(k, zero, place));
   val to = k_add(k, l.i, k_index(k, layout * rows * columns));
   k_store(k, k_address(k, TRIAL_Y), to, k_bits(k, bits, k->s.f32));
   k_loop_end(k, &l);
-  k_words_barrier(k);
+  k_barrier_shared(k);
 }
 
 sn_status matrix_trial_emit(emitter *e, const part *p) {

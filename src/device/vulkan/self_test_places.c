@@ -143,9 +143,9 @@ static void copy_in(writing *w) {
   kernel *k = w->k;
   val end = k_index(k, LOADED), by = k_index(k, k->threads);
   k_loop l = k_loop_begin(k, k->local, end, by);
-  k_word_set(k, w->words, l.i, k_load(k, k->s.u32, k_address(k, TRIAL_X), l.i));
+  k_shared_set(k, w->words, l.i, k_load(k, k->s.u32, k_address(k, TRIAL_X), l.i));
   k_loop_end(k, &l);
-  k_words_barrier(k);
+  k_barrier_shared(k);
 }
 
 static val load(writing *w, int use, int at) {
@@ -212,15 +212,15 @@ static void put_rows(writing *w, int result, val sums) {
   val each = k_index(k, SIDE * SUM_STRIDE);
   val first = k_add(k, k_index(k, LOADED), k_mul(k, w->group, each));
   k_matrix_store(k, w->words, first, sums, MATRIX_ROWS, SUM_STRIDE);
-  k_words_barrier_subgroup(k);
+  k_barrier_subgroup(k);
   val two = k_index(k, 2), row = k_div(k, w->lane, two), half = k_rem(k, w->lane, two);
   val at = k_add(k, first, k_mul(k, row, k_index(k, SUM_STRIDE)));
   at = k_add(k, at, k_mul(k, half, k_index(k, SIDE / 2)));
   for (int i = 0; i < MATRIX_ELEMENTS; i++) {
-    val bits = k_word_get(k, w->words, k_add(k, at, k_index(k, i)));
+    val bits = k_shared_get(k, w->words, k_add(k, at, k_index(k, i)));
     put(w, result, i, k_bits(k, bits, k->s.f32));
   }
-  k_words_barrier_subgroup(k);
+  k_barrier_subgroup(k);
 }
 
 sn_status places_trial_emit(emitter *e, const part *p) {

@@ -250,6 +250,7 @@ void spirv_vulkan_model(spirv *s) {
     if ((w->at[i] & 0xffff) == SPV_MemoryModel)
       w->at[i + 2] = VULKAN;
   spirv_capability(s, MODEL);
+  s->vulkan = true;
 }
 
 void spirv_free(spirv *s) {

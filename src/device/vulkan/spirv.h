@@ -42,6 +42,7 @@ typedef struct spirv {
   spirv_id next;      /* the next free id */
   spirv_id block;     /* the label of the block that instructions go into */
   int instructions;   /* in functions */
+  bool vulkan;        /* the memory model is Vulkan's */
   bool failed;
   uint32_t cache[256]; /* of types and constants: places in the globals, plus 1 */
   spirv_id none, boolean, u8, u16, u32, i32, u64, i64, f32; /* types */

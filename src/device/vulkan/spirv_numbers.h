@@ -125,6 +125,8 @@ enum { /* storage */
        SPV_PhysicalBuffer = 5349
 };
 
+enum { SPV_NON_PRIVATE = 0x20 }; /* an access that other threads can see */
+
 enum { /* functions of GLSL.std.450 */
        GLSL_RoundEven = 2,
        GLSL_Trunc = 3,

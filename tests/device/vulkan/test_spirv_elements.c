@@ -148,9 +148,9 @@ static void mixed(kernel *k) {
   make_words(&s, MATRIX_B, false, words);
   for (int i = 0; i < 4; i++) { /* by columns */
     val at = k_add(k, k_mul(k, line_of(&s, 2 * i), k_index(k, SIDE)), inside_of(&s, 2 * i, false));
-    k_word_set(k, all, k_add(k, zero, k_shr(k, at, 1)), words[i]);
+    k_shared_set(k, all, k_add(k, zero, k_shr(k, at, 1)), words[i]);
   }
-  k_words_barrier_subgroup(k);
+  k_barrier_subgroup(k);
   val b = k_matrix_load(k, s.type[MATRIX_B], all, zero, MATRIX_COLUMNS, SIDE / 2);
   finish(&s, multiply(&s, make(&s, MATRIX_A, false), b, 2));
 }

@@ -32,8 +32,8 @@ static void by_elements(kernel *k, sn_dtype half) {
   spirv_id type[3];
   k_use_matrices(k, size, half, type);
   val words = k_shared(k, k->s.u32, 16 * 8), zero = k_index(k, 0);
-  k_word_set(k, words, k->local, k_u32(k, 0));
-  k_words_barrier(k);
+  k_shared_set(k, words, k->local, k_u32(k, 0));
+  k_barrier_shared(k);
   val b = k_matrix_load(k, type[MATRIX_B], words, zero, MATRIX_COLUMNS, 8), x[MATRIX_ELEMENTS];
   const val one[2] = {k_f32(k, 1), k_f32(k, 1)};
   val half_of, rest;
