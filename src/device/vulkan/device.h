@@ -13,7 +13,7 @@ struct emitter;
 typedef struct hand_made {
   sn_status (*make)(struct emitter *e, const part *p); /* NULL: the archetypes do */
   const void *of;
-  bool chains; /* its launches may wait by themselves, where that is what it tests */
+  bool chains; /* its launches may wait by themselves: that is what it tests, or it was tested */
 } hand_made;
 sn_status vulkan_lower(const device *d, sn_ctx *ctx, const program *p,
                        const device_options *options, const hand_made *hand,

@@ -201,8 +201,9 @@ static sn_status measure(const device *d, sn_ctx *ctx, gpu *g, measuring *m) {
   if (g->limits.timestamp_ns <= 0)
     return diag_fail(ctx, SN_ERR_UNSUPPORTED, "%s: the driver has no timestamps", d->name);
   vulkan_prove_matrices(d, g, &m->target);
+  vulkan_prove_chain(d, g, &m->target);
   build(m, g);
-  const hand_made hand = {.make = make, .of = m};
+  const hand_made hand = {.make = make, .of = m, .chains = m->target.chains};
   SN_TRY(vulkan_lower(d, ctx, &m->program, &(device_options){0}, &hand, &dp));
   sn_status status = run_often(d, dp, m);
   d->destroy(dp);
