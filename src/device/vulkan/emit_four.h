@@ -34,7 +34,7 @@ typedef struct four_points {
 } four_points;
 void emit_region_four(emitter *e, const region *r, const four_points *p);
 /* The same of n fours (at most EMIT_FOURS) in step: loads of all are on their way before the first is used. */
-enum { EMIT_FOURS = 4 };
+enum { EMIT_FOURS = 2 };
 void emit_region_fours(emitter *e, const region *r, int n, const four_points *p);
 
 #endif

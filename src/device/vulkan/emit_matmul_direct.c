@@ -187,6 +187,11 @@ static val stage_at(kernel *k, const stages *of, val at) {
 /* What is packed was so before the run: it is on its way while others are waited for. */
 static void load_first(direct *d, const stages *of, val size, val any, bool packed) {
   kernel *k = d->m.e->k;
+  int n = 0;
+  for (int i = 0; i < d->n_sides; i++)
+    n += (d->sides[i].packed != NULL) == packed;
+  if (n == 0)
+    return;
   k_if some = k_if_begin(k, any);
   for (int i = 0; i < d->n_sides; i++)
     if ((d->sides[i].packed != NULL) == packed)

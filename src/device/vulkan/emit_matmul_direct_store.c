@@ -12,23 +12,17 @@ static int vectors_of(const direct_shape *s, const matmul_part *p, const gpu_tar
   return direct_subgroups(s) * p->n_accs * fours * t->subgroup;
 }
 
-/* How many fours of a share are used in step. */
+/* How many neighbouring fours are used in step: two are both inside or both outside where columns come in eights. */
 static int fours_at_once(const matmul_part *p, int share) {
-  int n = 1;
-  while (n < share && 2 * n * p->n_accs <= EMIT_FOURS)
-    n *= 2;
-  return n;
-}
-
-/* Without slices, nobody else has a part of a thread's sums: they stay in its registers. */
-static bool keeps_sums(const direct_shape *s, const matmul_part *p) {
-  return s->slices == 1 && matmul_points(p) == 4;
+  const sn_dim *columns = p->extent + p->n_batch + p->n_m;
+  bool eights = false;
+  for (int i = 0; i < p->n_n; i++)
+    eights = eights || (dim_is_number(columns[i]) && columns[i] % 8 == 0);
+  return share > 1 && eights && p->n_accs <= 2 && matmul_points(p) == 4 ? EMIT_FOURS : 1;
 }
 
 static int fours_of_pass(const direct_shape *s, const matmul_part *p, const gpu_target *t) {
   int n = fours_of(s);
-  if (keeps_sums(s, p))
-    return fours_at_once(p, n);
   while (n > 1 && 16 * vectors_of(s, p, t, n) > t->shared_bytes)
     n /= 2;
   return n;
@@ -156,24 +150,6 @@ static void read_four(direct *d, const pass *p, val four, val sums[][4]) {
   }
 }
 
-static void use_four(direct *d, const val at[2], val sums[][4]) {
-  kernel *k = d->m.e->k;
-  int last = d->m.columns_last, points = matmul_points(d->m.part);
-  for (int i = 0; i < 4; i += points) {
-    val there[2] = {at[0], at[1]}, one[EMIT_ACCS];
-    there[last] = plus(k, there[last], i);
-    val row = k_lt(k, there[0], d->m.size[0]), column = k_lt(k, there[1], d->m.size[1]);
-    k_if inside = k_if_begin(k, k_and(k, row, column));
-    for (int a = 0; a < d->m.part->n_accs; a++)
-      one[a] = sums[a][i];
-    if (points == 4)
-      matmul_result_four(&d->m, there[0], there[1], sums);
-    else
-      matmul_result(&d->m, there[0], there[1], one);
-    k_if_end(k, &inside);
-  }
-}
-
 /* Whether some of the fours' sums are no numbers. */
 static val any_wild(direct *d, int n, val sums[][EMIT_ACCS][4]) {
   kernel *k = d->m.e->k;
@@ -184,70 +160,74 @@ static val any_wild(direct *d, int n, val sums[][EMIT_ACCS][4]) {
   return k_le(k, k_u32(k, 0x7f800000), most);
 }
 
-static val has_four(direct *d, const val at[2]) {
+/* The sums of n fours from `from` on. Where some are no numbers, they are made again. */
+static void read_fours(direct *d, const pass *p, int n, val from, val first,
+                       val sums[][EMIT_ACCS][4]) {
   kernel *k = d->m.e->k;
-  val end[2] = {at[0], at[1]};
-  end[d->m.columns_last] = plus(k, end[d->m.columns_last], 3);
-  return k_and(k, k_lt(k, end[0], d->m.size[0]), k_lt(k, end[1], d->m.size[1]));
-}
-
-/* Fours one after the other; sums that are no numbers are made again. */
-static void use_each(direct *d, const pass *p, val from, val end, val first) {
-  kernel *k = d->m.e->k;
-  val sums[1][EMIT_ACCS][4], at[2];
-  k_loop l = k_loop_rolled(k, from, end, k_index(k, d->shape->slices));
-  read_four(d, p, l.i, sums[0]);
-  k_if odd = k_if_begin(k, any_wild(d, 1, sums));
+  int each = 4 * d->m.part->n_accs;
+  val variable[EMIT_FOURS][EMIT_ACCS * 4];
+  for (int q = 0; q < n; q++)
+    read_four(d, p, plus(k, from, q), sums[q]);
+  for (int i = 0; i < n * each; i++)
+    variable[i / each][i % each] = k_var(k, sums[i / each][i % each / 4][i % 4]);
+  k_if odd = k_if_begin(k, any_wild(d, n, sums));
+  k_loop l = k_loop_rolled(k, from, plus(k, from, n), k_index(k, 1));
   remake(d, p, l.i, first);
-  k_if_end(k, &odd);
-  read_four(d, p, l.i, sums[0]);
-  four_at(d, k_add(k, first, l.i), at);
-  use_four(d, at, sums[0]);
   k_loop_end(k, &l);
+  for (int q = 0; q < n; q++) {
+    read_four(d, p, plus(k, from, q), sums[q]);
+    for (int i = 0; i < each; i++)
+      k_set(k, variable[q][i], sums[q][i / 4][i % 4]);
+  }
+  k_if_end(k, &odd);
+  for (int i = 0; i < n * each; i++)
+    sums[i / each][i % each / 4][i % 4] = k_get(k, variable[i / each][i % each]);
 }
 
-/* This slice's share of the fours, several at once where all are inside and have numbers. */
+static val is_inside(direct *d, const val at[2]) {
+  kernel *k = d->m.e->k;
+  return k_and(k, k_lt(k, at[0], d->m.size[0]), k_lt(k, at[1], d->m.size[1]));
+}
+
+/* A four whose points go through the epilogue one by one. */
+static void use_points(direct *d, const val at[2], val sums[][4]) {
+  kernel *k = d->m.e->k;
+  int last = d->m.columns_last;
+  for (int i = 0; i < 4; i++) {
+    val there[2] = {at[0], at[1]}, one[EMIT_ACCS];
+    there[last] = plus(k, there[last], i);
+    k_if inside = k_if_begin(k, is_inside(d, there));
+    for (int a = 0; a < d->m.part->n_accs; a++)
+      one[a] = sums[a][i];
+    matmul_result(&d->m, there[0], there[1], one);
+    k_if_end(k, &inside);
+  }
+}
+
+/* This slice's share of the fours. Little code that runs several times is faster than more that runs once: it has to be fetched while
+ * everybody waits. */
 static void use_fours(direct *d, const pass *p, val number) {
   kernel *k = d->m.e->k;
   int slices = d->shape->slices, n = fours_at_once(d->m.part, p->fours / slices);
   val sums[EMIT_FOURS][EMIT_ACCS][4], at[EMIT_FOURS][2], first = times(k, number, p->fours);
-  if (matmul_points(d->m.part) == 1) {
-    use_each(d, p, d->slice, k_index(k, p->fours), first);
-    return;
-  }
-  k_loop l = k_loop_rolled(k, d->slice, k_index(k, p->fours), k_index(k, n * slices));
-  val good = k_bool(k, true);
-  for (int q = 0; q < n; q++) {
-    val four = plus(k, l.i, (int64_t)q * slices);
-    read_four(d, p, four, sums[q]);
-    four_at(d, k_add(k, first, four), at[q]);
-    good = k_and(k, good, has_four(d, at[q]));
-  }
-  k_if all = k_if_begin(k, k_and(k, good, k_not(k, any_wild(d, n, sums))));
-  matmul_result_fours(&d->m, n, at, sums);
-  k_if_else(k, &all);
-  use_each(d, p, l.i, plus(k, l.i, (int64_t)n * slices), first);
-  k_if_end(k, &all);
+  val end = k_index(k, p->fours), by = k_index(k, (int64_t)n * slices);
+  k_loop l = k_loop_rolled(k, times(k, d->slice, n), end, by);
+  read_fours(d, p, n, l.i, first, sums);
+  for (int q = 0; q < n; q++)
+    four_at(d, k_add(k, first, plus(k, l.i, q)), at[q]);
+  if (matmul_points(d->m.part) == 4) {
+    k_if inside = k_if_begin(k, is_inside(d, at[0]));
+    matmul_result_fours(&d->m, n, at, sums);
+    k_if_end(k, &inside);
+  } else
+    use_points(d, at[0], sums[0]);
   k_loop_end(k, &l);
 }
 
-/* A pass of a thread's own sums, from its registers; through its own part of shared memory where some are outside or no numbers. */
-static void use_own(direct *d, const pass *p, int number) {
-  kernel *k = d->m.e->k;
-  val sums[EMIT_FOURS][EMIT_ACCS][4], at[EMIT_FOURS][2], good = k_bool(k, true);
-  for (int q = 0; q < p->fours; q++) {
-    int four = number * p->fours + q;
-    for (int i = 0; i < 4 * d->m.part->n_accs; i++)
-      sums[q][i / 4][i % 4] = d->total[i / 4][sum_of_four(d, four, i % 4)];
-    four_at(d, k_index(k, four), at[q]);
-    good = k_and(k, good, has_four(d, at[q]));
-  }
-  k_if all = k_if_begin(k, k_and(k, good, k_not(k, any_wild(d, p->fours, sums))));
-  matmul_result_fours(&d->m, p->fours, at, sums);
-  k_if_else(k, &all);
-  leave_fours(d, p, number);
-  use_each(d, p, k_index(k, 0), k_index(k, p->fours), k_index(k, number * p->fours));
-  k_if_end(k, &all);
+/* Where nobody else has a part of a thread's sums, nobody waits. */
+static void meet(direct *d) {
+  if (d->shape->slices > 1)
+    k_barrier_shared(d->m.e->k);
 }
 
 void direct_store(direct *d) {
@@ -259,18 +239,14 @@ void direct_store(direct *d) {
   val place = low_part(k, d->number, places_of(d));
   p.own = k_mul(k, place, k_index(k, p.plane));
   int n = fours_of(d->shape) / p.fours;
-  for (int i = 0; i < n && keeps_sums(d->shape, d->m.part); i++)
-    use_own(d, &p, i);
-  if (keeps_sums(d->shape, d->m.part))
-    return;
   k_loop l = k_loop_rolled(k, k_index(k, 0), k_index(k, n), k_index(k, 1));
   for (int i = 0; i < n; i++) {
     k_if mine = k_if_begin(k, k_eq(k, l.i, k_index(k, i)));
     leave_fours(d, &p, i);
     k_if_end(k, &mine);
   }
-  k_barrier_shared(k);
+  meet(d);
   use_fours(d, &p, l.i);
-  k_barrier_shared(k);
+  meet(d);
   k_loop_end(k, &l);
 }

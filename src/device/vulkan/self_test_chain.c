@@ -63,9 +63,9 @@ sn_status chain_trial_emit(emitter *e, const part *p) {
   const matrix_trial *t = e->env.hand;
   const int n = groups_of(t);
   for (int i = 0; i < PHASES; i++) {
-    int part = i % 2 ? n / 2 : n;
-    for (int first = 0; first < n; first += part)
-      SN_TRY(emit_elements(e, t, i, first, part));
+    int each = i % 2 ? n / 2 : n;
+    for (int first = 0; first < n; first += each)
+      SN_TRY(emit_elements(e, t, i, first, each));
   }
   return SN_OK;
 }

@@ -176,6 +176,37 @@ TEST(many_workgroups_have_barriers) {
   end(&t);
 }
 
+static uint64_t word_of(const world *t, int number, int word) {
+  return t->dp->params.words[t->dp->launches[number].block / 8 + (uint32_t)word];
+}
+
+/* A launch of nothing is in no phase: those behind it wait for whom it would have waited for. */
+TEST(launches_of_nothing_are_passed_over) {
+  static world t;
+  if (!vulkan_ready() || !start(&t, "1", false))
+    return;
+  int chain[3], n = 0;
+  for (int i = 0; i < t.dp->n_launches && n < 3; i++)
+    if (t.dp->launches[i].chained)
+      chain[n++] = i;
+  if (!CHECK_EQ_INT(n, 3))
+    return;
+  lowered_launch *before = &t.dp->launches[chain[0] - 1], *empty = &t.dp->launches[chain[0]];
+  before->all = 5;
+  empty->all = 0;
+  CHECK(plan_chain(t.dp) == SN_OK);
+  uint64_t raised = word_of(&t, chain[0] - 1, BLOCK_RAISED);
+  CHECK_EQ_INT(word_of(&t, chain[1], BLOCK_NUMBER) & 0xffffffff, 5);
+  CHECK(raised != 0 && word_of(&t, chain[1], BLOCK_AWAITED) == raised);
+  CHECK(t.dp->launches[chain[1]].behind && t.dp->launches[chain[1]].chained);
+  empty->all = 7;
+  t.dp->launches[chain[1]].all = 2;
+  CHECK(plan_chain(t.dp) == SN_OK);
+  CHECK_EQ_INT(word_of(&t, chain[1], BLOCK_NUMBER) & 0xffffffff, 7);
+  CHECK_EQ_INT(word_of(&t, chain[2], BLOCK_NUMBER) & 0xffffffff, 2);
+  end(&t);
+}
+
 /* A launch that would wait for ever goes on after a while, and the run fails. What is made anew is as good as before. */
 TEST(waiting_in_vain) {
   static world proved, t;
