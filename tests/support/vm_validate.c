@@ -164,10 +164,42 @@ static void start_matrices(job *j, const shader *s, const char *from) {
   free(older);
 }
 
+/* In Vulkan's memory model an access of memory that others see says so, and so does a barrier that is to order it: nobody else would notice. */
+static void check_marks(const shader *s, const char *from) {
+  enum { VULKAN = 3, AVAILABLE_AND_VISIBLE = 0x6000, RELEASES = 0x8 };
+  const uint32_t *w = s->words, bound = w[3];
+  uint32_t *known = calloc(
+      bound, sizeof *known); /* by id: storage of pointers and their types, numbers of constants */
+  bool vulkan = false;
+  if (!known)
+    abort();
+  for (size_t i = 5; i < s->n_words && w[i] >> 16; i += w[i] >> 16) {
+    uint32_t op = w[i] & 0xffff, n = w[i] >> 16, at = 0, mark = 0;
+    if (op == SPV_MemoryModel)
+      vulkan = w[i + 2] == VULKAN;
+    else if (op == SPV_TypePointer)
+      known[w[i + 1]] = w[i + 2];
+    else if (op == SPV_Constant)
+      known[w[i + 2]] = w[i + 3];
+    else if (op == SPV_Variable || op == SPV_AccessChain || op == SPV_ConvertUToPtr)
+      known[w[i + 2]] = known[w[i + 1]];
+    else if (op == SPV_Load || op == SPV_Store) {
+      at = known[w[i + (op == SPV_Load ? 3 : 1)]];
+      mark = n > (op == SPV_Load ? 4 : 3) ? w[i + (op == SPV_Load ? 4 : 3)] : 0;
+    } else if (op == SPV_ControlBarrier && vulkan &&
+               (known[w[i + 3]] & (RELEASES | AVAILABLE_AND_VISIBLE)) == RELEASES)
+      complain("the check of marks", from, s->hash, "a barrier makes nothing visible");
+    if (vulkan && (at == SPV_Workgroup || at == SPV_PhysicalBuffer) && !(mark & SPV_NON_PRIVATE))
+      complain("the check of marks", from, s->hash, "an access of shared memory is private");
+  }
+  free(known);
+}
+
 void vm_validate(const shader *s, const char *from) {
   job *j = &all.jobs[all.different % JOBS];
   if (!is_fresh(s->hash))
     return;
+  check_marks(s, from);
   if (is_new(s))
     start_matrices(j, s, from);
   else if (all.missing == 0)

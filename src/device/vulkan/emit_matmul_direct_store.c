@@ -12,13 +12,16 @@ static int vectors_of(const direct_shape *s, const matmul_part *p, const gpu_tar
   return direct_subgroups(s) * p->n_accs * fours * t->subgroup;
 }
 
+enum { PAIR = 2 };
+_Static_assert((int)EMIT_FOURS >= (int)PAIR, "pairs of fours go through epilogues in step");
+
 /* How many neighbouring fours are used in step: two are both inside or both outside where columns come in eights. */
 static int fours_at_once(const matmul_part *p, int share) {
   const sn_dim *columns = p->extent + p->n_batch + p->n_m;
   bool eights = false;
   for (int i = 0; i < p->n_n; i++)
     eights = eights || (dim_is_number(columns[i]) && columns[i] % 8 == 0);
-  return share > 1 && eights && p->n_accs <= 2 && matmul_points(p) == 4 ? EMIT_FOURS : 1;
+  return share > 1 && eights && p->n_accs <= 2 && matmul_points(p) == 4 ? PAIR : 1;
 }
 
 static int fours_of_pass(const direct_shape *s, const matmul_part *p, const gpu_target *t) {
@@ -165,7 +168,7 @@ static void read_fours(direct *d, const pass *p, int n, val from, val first,
                        val sums[][EMIT_ACCS][4]) {
   kernel *k = d->m.e->k;
   int each = 4 * d->m.part->n_accs;
-  val variable[EMIT_FOURS][EMIT_ACCS * 4];
+  val variable[PAIR][EMIT_ACCS * 4];
   for (int q = 0; q < n; q++)
     read_four(d, p, plus(k, from, q), sums[q]);
   for (int i = 0; i < n * each; i++)
@@ -209,7 +212,7 @@ static void use_points(direct *d, const val at[2], val sums[][4]) {
 static void use_fours(direct *d, const pass *p, val number) {
   kernel *k = d->m.e->k;
   int slices = d->shape->slices, n = fours_at_once(d->m.part, p->fours / slices);
-  val sums[EMIT_FOURS][EMIT_ACCS][4], at[EMIT_FOURS][2], first = times(k, number, p->fours);
+  val sums[PAIR][EMIT_ACCS][4], at[PAIR][2], first = times(k, number, p->fours);
   val end = k_index(k, p->fours), by = k_index(k, (int64_t)n * slices);
   k_loop l = k_loop_rolled(k, times(k, d->slice, n), end, by);
   read_fours(d, p, n, l.i, first, sums);

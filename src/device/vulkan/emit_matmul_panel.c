@@ -10,11 +10,11 @@ static val component_pointer(kernel *k, val array, val at) {
 }
 
 val shared_component(kernel *k, val array, val at) {
-  return spirv_op(&k->s, SPV_Load, k->s.f32, SPV_ARGS(component_pointer(k, array, at)));
+  return k_shared_read(k, component_pointer(k, array, at));
 }
 
 void shared_set_component(kernel *k, val array, val at, val x) {
-  spirv_do(&k->s, SPV_Store, SPV_ARGS(component_pointer(k, array, at), x));
+  k_shared_write(k, component_pointer(k, array, at), x);
 }
 
 /* Rows, or k, from load to load of a thread. */

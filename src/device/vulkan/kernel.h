@@ -228,6 +228,8 @@ void k_set(kernel *k, val variable, val x);
 val k_shared(kernel *k, spirv_id type, int n);
 /* The pointer to an element, and its type. */
 val k_shared_at(kernel *k, val array, val i, spirv_id *out_type);
+val k_shared_read(kernel *k, val at); /* by such a pointer */
+void k_shared_write(kernel *k, val at, val x);
 val k_shared_get(kernel *k, val array, val i);
 void k_shared_set(kernel *k, val array, val i, val x);
 /* All threads of the workgroup: shared memory and memory written before it can be read behind it. */

@@ -125,16 +125,23 @@ static uint32_t seen(kernel *k) {
   return k->s.vulkan ? SPV_NON_PRIVATE : 0;
 }
 
+val k_shared_read(kernel *k, val at) {
+  spirv_id type = pointee(k, at);
+  return spirv_op(&k->s, SPV_Load, type, SPV_ARGS(at, seen(k)));
+}
+
+void k_shared_write(kernel *k, val at, val x) {
+  spirv_do(&k->s, SPV_Store, SPV_ARGS(at, x, seen(k)));
+}
+
 val k_shared_get(kernel *k, val array, val i) {
   spirv_id type;
-  val at = k_shared_at(k, array, i, &type);
-  return spirv_op(&k->s, SPV_Load, type, SPV_ARGS(at, seen(k)));
+  return k_shared_read(k, k_shared_at(k, array, i, &type));
 }
 
 void k_shared_set(kernel *k, val array, val i, val x) {
   spirv_id type;
-  val at = k_shared_at(k, array, i, &type);
-  spirv_do(&k->s, SPV_Store, SPV_ARGS(at, x, seen(k)));
+  k_shared_write(k, k_shared_at(k, array, i, &type), x);
 }
 
 static void barrier(kernel *k, uint32_t scope, uint32_t memory) {

@@ -6,9 +6,9 @@
  *   val a = k_matrix_load(k, type[MATRIX_A], words, at, MATRIX_ROWS, stride), b = …;
  *   k_matrix_store(k, words, at, k_matrix_multiply_add(k, type[MATRIX_SUM], a, b, sum), MATRIX_ROWS, stride);
  *
- * Matrices ask for Vulkan's memory model, in which each access says what threads share, so none may stand before k_use_matrices. Words are shared memory
- * (k_shared of u32); places and strides are in those, two halves or one sum each, and multiples of 4. Every thread of the
- * subgroup must get to each operation on matrices.
+ * Matrices ask for Vulkan's memory model, in which each access says what threads share, so none may stand before k_use_matrices. Words
+ * are shared memory (k_shared of u32); places and strides are in those, two halves or one sum each, and multiples of 4. Every
+ * thread of the subgroup must get to each operation on matrices.
  */
 #ifndef SINEW_DEVICE_VULKAN_KERNEL_MATRIX_H
 #define SINEW_DEVICE_VULKAN_KERNEL_MATRIX_H

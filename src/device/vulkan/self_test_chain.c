@@ -1,13 +1,14 @@
 /* Launches that wait for each other by themselves (chain.c): PHASES, each of as many workgroups as may be waited for. Those of even phases are large: they
- * take all of the shared memory, so that few of them fit at once, and the last ones begin when others of the next phase could have taken their places.
+ * take as much shared memory as one may have, so that few of them fit at once, and the last ones begin when others of the next phase could have taken their places.
  * Those of odd phases are tiny, in two launches of half of the elements each. Element g of a phase comes from another workgroup of the phase
- * before, and a phase stores where the last but one has read:
+ * before, and a phase stores where the phase before has read:
  *
  *   y[0][g] = x[g];  y[p % 2][g] = y[1 - p % 2][(STRIDE g + 1) % n] + 1
  */
 #include "device/vulkan/self_test_matrix.h"
 
 enum { PHASES = 8, STRIDE = 7, LARGE = 128, TINY = 32 };
+_Static_assert(CHAIN_MOST % 2 == 0, "elements have halves");
 
 static int groups_of(const matrix_trial *t) { return t->n_words; }
 

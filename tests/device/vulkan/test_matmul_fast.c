@@ -176,8 +176,7 @@ static void check_bound(const trial *t, int way, const char *what) {
     }
 }
 
-TEST(edges) {
-  static const int64_t sizes[] = {1, 15, 17, 33, 65};
+static void check_edges(const int64_t sizes[5]) {
   for (int i = 0; i < WAYS; i++)
     for (int s = 0; s < 10; s++) {
       trial t = trial_open(sizes[s % 5], sizes[(s + s / 5) % 5], sizes[(2 * s + i) % 5], s + i);
@@ -186,6 +185,10 @@ TEST(edges) {
       trial_close(&t);
     }
 }
+
+TEST(edges) { check_edges((const int64_t[]){1, 15, 17, 33, 65}); }
+/* Results in fours, and in eights. */
+TEST(edges_of_fours) { check_edges((const int64_t[]){4, 40, 12, 24, 72}); }
 
 /* How the numbers of a trial are spoiled, by their place along k. */
 static float factor(int kind, int64_t row, int64_t k) {
@@ -241,11 +244,11 @@ static void check_plain(const trial *t) {
     }
 }
 
-TEST(infinities) {
+static void check_infinities(int64_t columns) {
   static const float special[] = {INFINITY, -INFINITY, NAN};
   for (int i = 0; i < WAYS; i++)
     for (int s = 0; s < 12; s++) {
-      trial t = trial_open(33, 17, 40, s);
+      trial t = trial_open(33, columns, 40, s);
       for (int64_t n = 0; n < t.n * t.k; n++) /* exact halves, and zeros */
         t.x[B][n] = (float)(int)(3 * t.x[B][n]);
       t.x[s < 6 ? A : B][s < 6 ? 333 : 77] = special[s % 3];
@@ -255,6 +258,12 @@ TEST(infinities) {
         check_plain(&t);
       trial_close(&t);
     }
+}
+
+TEST(infinities) { check_infinities(17); }
+TEST(infinities_in_fours) {
+  check_infinities(12);
+  check_infinities(24);
 }
 
 TEST(zeros) {
