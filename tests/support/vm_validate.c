@@ -164,12 +164,12 @@ static void start_matrices(job *j, const shader *s, const char *from) {
   free(older);
 }
 
-/* In Vulkan's memory model an access of memory that others see says so, and so does a barrier that is to order it: nobody else would notice. */
+/* In Vulkan's memory model an access of memory that others see says so, and so does a barrier that is to order it: nobody else would notice.
+ * known: by id, storage of pointers and of their types, numbers of constants. */
 static void check_marks(const shader *s, const char *from) {
-  enum { VULKAN = 3, AVAILABLE_AND_VISIBLE = 0x6000, RELEASES = 0x8 };
-  const uint32_t *w = s->words, bound = w[3];
-  uint32_t *known = calloc(
-      bound, sizeof *known); /* by id: storage of pointers and their types, numbers of constants */
+  enum { VULKAN = 3, ACQUIRE_RELEASE = 0x8, AVAILABLE_AND_VISIBLE = 0x6000 };
+  const uint32_t *w = s->words;
+  uint32_t *known = calloc(w[3], sizeof *known);
   bool vulkan = false;
   if (!known)
     abort();
@@ -187,7 +187,7 @@ static void check_marks(const shader *s, const char *from) {
       at = known[w[i + (op == SPV_Load ? 3 : 1)]];
       mark = n > (op == SPV_Load ? 4 : 3) ? w[i + (op == SPV_Load ? 4 : 3)] : 0;
     } else if (op == SPV_ControlBarrier && vulkan &&
-               (known[w[i + 3]] & (RELEASES | AVAILABLE_AND_VISIBLE)) == RELEASES)
+               (known[w[i + 3]] & (ACQUIRE_RELEASE | AVAILABLE_AND_VISIBLE)) == ACQUIRE_RELEASE)
       complain("the check of marks", from, s->hash, "a barrier makes nothing visible");
     if (vulkan && (at == SPV_Workgroup || at == SPV_PhysicalBuffer) && !(mark & SPV_NON_PRIVATE))
       complain("the check of marks", from, s->hash, "an access of shared memory is private");

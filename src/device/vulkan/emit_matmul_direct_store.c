@@ -72,6 +72,11 @@ static void four_at(direct *d, val four, val out[2]) {
   out[1] = point_at(d, 1, column);
 }
 
+static val is_inside(direct *d, const val at[2]) {
+  kernel *k = d->m.e->k;
+  return k_and(k, k_lt(k, at[0], d->m.size[0]), k_lt(k, at[1], d->m.size[1]));
+}
+
 /* --- a pass --- */
 
 typedef struct pass {
@@ -124,8 +129,7 @@ static void remake(direct *d, const pass *p, val four, val first) {
   four_at(d, k_add(k, first, four), at);
   int last = d->m.columns_last;
   at[last] = k_add(k, at[last], l.i);
-  val row = k_lt(k, at[0], d->m.size[0]), column = k_lt(k, at[1], d->m.size[1]);
-  k_if inside = k_if_begin(k, k_and(k, row, column));
+  k_if inside = k_if_begin(k, is_inside(d, at));
   for (int a = 0; a < d->m.part->n_accs; a++) {
     val place = vector_of(d, p, a, four);
     val sum = k_bits(k, matmul_sum_plainly(&d->m, a, DIRECT_SIDE, at), k->s.u32);
@@ -185,11 +189,6 @@ static void read_fours(direct *d, const pass *p, int n, val from, val first,
   k_if_end(k, &odd);
   for (int i = 0; i < n * each; i++)
     sums[i / each][i % each / 4][i % 4] = k_get(k, variable[i / each][i % each]);
-}
-
-static val is_inside(direct *d, const val at[2]) {
-  kernel *k = d->m.e->k;
-  return k_and(k, k_lt(k, at[0], d->m.size[0]), k_lt(k, at[1], d->m.size[1]));
 }
 
 /* A four whose points go through the epilogue one by one. */

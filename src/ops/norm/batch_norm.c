@@ -2,7 +2,7 @@
  * shifted. */
 #include "ops/norm/norm.h"
 
-enum { WEIGHT = 1, BIAS, MEAN, VAR };
+enum { MEAN = 3, VAR = 4 };
 
 static sn_status infer_batch_norm(infer_ctx *c) {
   SN_TRY(infer_eps(c, ATTRS(batch_norm)->eps));
@@ -26,23 +26,18 @@ static sn_value inverse(build_ctx *c, sn_shape view) {
   return sn_rsqrt(c->graph, sn_affine(c->graph, var, 1, ATTRS(batch_norm)->eps));
 }
 
-/* The same times weight: a channel's numbers are made before x is touched, once for as long as parameters stay as they are. */
-static sn_value scale(build_ctx *c, sn_value by, sn_shape view) {
-  return build_has(c, WEIGHT) ? sn_mul(c->graph, by, build_parameter(c, WEIGHT, view)) : by;
-}
-
 static sn_value normalised(build_ctx *c, sn_value by, sn_shape view) {
   sn_value mean = sn_reshape(c->graph, build_wide(c, c->in[MEAN]), view);
   return sn_mul(c->graph, sn_sub(c->graph, build_wide(c, c->in[0]), mean), by);
 }
 
-/* hat = (x - mean) * inverse, so d_x = d_y * scale, d_mean = -sum(d_x) and d_var = -1/2 inverse^2 sum(d_hat * hat). */
+/* hat = (x - mean) * inverse, so d_x = d_y * (inverse * weight), d_mean = -sum(d_x) and d_var = -1/2 inverse^2 sum(d_hat * hat). */
 static void grad_batch_norm(build_ctx *c) {
   sn_graph *g = c->graph;
   sn_shape view = channel_view(build_shape(c, c->in[0]));
   sn_value by = inverse(c, view), hat = normalised(c, by, view);
   sn_value d_hat = build_scaled_grad(c, hat, view);
-  sn_value dx = sn_mul(g, build_wide(c, c->dout[0]), scale(c, by, view));
+  sn_value dx = sn_mul(g, build_wide(c, c->dout[0]), build_weighted(c, by, view));
   build_din(c, 0, build_narrow(c, dx, build_dtype(c, c->in[0])));
   if (c->need[MEAN])
     build_din_view(c, MEAN, sn_neg(g, build_sum_to(c, dx, view)), view);
@@ -52,12 +47,11 @@ static void grad_batch_norm(build_ctx *c) {
   }
 }
 
+/* A channel's factor is made before x is touched: once for as long as parameters stay as they are. */
 static void decompose_batch_norm(build_ctx *c) {
   sn_shape view = channel_view(build_shape(c, c->in[0]));
-  sn_value y = normalised(c, scale(c, inverse(c, view), view), view);
-  if (build_has(c, BIAS))
-    y = sn_add(c->graph, y, build_parameter(c, BIAS, view));
-  c->out[0] = build_narrow(c, y, build_dtype(c, c->in[0]));
+  sn_value by = build_weighted(c, inverse(c, view), view);
+  c->out[0] = build_shifted(c, normalised(c, by, view), view);
 }
 
 static const op_case cases[] = {

@@ -80,18 +80,23 @@ sn_shape channel_view(sn_shape x) {
   return view;
 }
 
-sn_value build_parameter(build_ctx *c, int i, sn_shape view) {
+static sn_value parameter(build_ctx *c, int i, sn_shape view) {
   sn_value wide = build_wide(c, c->in[i]);
   return shape_equal(build_shape(c, wide), view) ? wide : sn_reshape(c->graph, wide, view);
 }
 
-sn_value build_scaled(build_ctx *c, sn_value hat, sn_shape view) {
-  sn_value y = hat;
-  if (build_has(c, WEIGHT))
-    y = sn_mul(c->graph, y, build_parameter(c, WEIGHT, view));
+sn_value build_weighted(build_ctx *c, sn_value x, sn_shape view) {
+  return build_has(c, WEIGHT) ? sn_mul(c->graph, x, parameter(c, WEIGHT, view)) : x;
+}
+
+sn_value build_shifted(build_ctx *c, sn_value x, sn_shape view) {
   if (build_has(c, BIAS))
-    y = sn_add(c->graph, y, build_parameter(c, BIAS, view));
-  return build_narrow(c, y, build_dtype(c, c->in[0]));
+    x = sn_add(c->graph, x, parameter(c, BIAS, view));
+  return build_narrow(c, x, build_dtype(c, c->in[0]));
+}
+
+sn_value build_scaled(build_ctx *c, sn_value hat, sn_shape view) {
+  return build_shifted(c, build_weighted(c, hat, view), view);
 }
 
 void build_din_view(build_ctx *c, int i, sn_value grad, sn_shape view) {
@@ -108,5 +113,5 @@ sn_value build_scaled_grad(build_ctx *c, sn_value hat, sn_shape view) {
     build_din_view(c, WEIGHT, sn_mul(c->graph, dy, hat), view);
   if (build_has(c, BIAS) && c->need[BIAS])
     build_din_view(c, BIAS, dy, view);
-  return build_has(c, WEIGHT) ? sn_mul(c->graph, dy, build_parameter(c, WEIGHT, view)) : dy;
+  return build_weighted(c, dy, view);
 }

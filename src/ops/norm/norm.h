@@ -36,9 +36,9 @@ sn_value build_normed_grad(build_ctx *c, const normed *n, sn_value d_hat);
 
 /* [C, 1, …]: how a [C] stands beside an x of this shape. */
 sn_shape channel_view(sn_shape x);
-/* Input i, in f32, as it stands beside hat. */
-sn_value build_parameter(build_ctx *c, int i, sn_shape view);
-/* hat * weight + bias in the dtype of x; `view` is how these stand beside hat. */
+/* Times weight; plus bias, in the dtype of x; both. `view` is how these stand beside hat. */
+sn_value build_weighted(build_ctx *c, sn_value x, sn_shape view);
+sn_value build_shifted(build_ctx *c, sn_value x, sn_shape view);
 sn_value build_scaled(build_ctx *c, sn_value hat, sn_shape view);
 /* Of dout[0]: fills din for weight and bias, yields the gradient for hat. */
 sn_value build_scaled_grad(build_ctx *c, sn_value hat, sn_shape view);
