@@ -234,7 +234,7 @@ sn_status plan_params_create(device_plan *dp) {
   for (int i = 0; i < dp->n_launches; i++)
     if (!dp->launches[i].varies)
       SN_TRY(set_groups(dp, &dp->launches[i]));
-  return plan_chain(dp);
+  return plan_phases(dp);
 }
 
 void plan_params_destroy(device_plan *dp) { gpu_block_destroy(dp->gpu, &dp->params.block); }

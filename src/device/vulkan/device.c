@@ -29,35 +29,19 @@ static bool needs_wide(const emit_env *env) {
   return false;
 }
 
-/* Launches of all steps, and how much scratch memory those between two barriers need together. */
 static sn_status emit_steps(device_plan *dp, emit_env *env) {
   const program *p = dp->program;
-  int n = program_steps(p), room = 0;
+  int n = program_steps(p);
   step_launches *made = arena_array(&dp->memory, (size_t)n, sizeof *made);
-  dp->steps = arena_array(&dp->memory, (size_t)n, sizeof *dp->steps);
-  if (!made || !dp->steps)
-    return SN_ERR_NO_MEMORY;
-  int64_t scratch = 0, most = 0;
   struct kept_table *kept = env->kept;
+  if (!made)
+    return SN_ERR_NO_MEMORY;
   for (int i = 0; i < n; i++) {
     env->kept = i < p->n_prepare ? NULL : kept; /* what is kept is made behind `prepare` */
     SN_TRY(emit_step(env, &p->steps[i], &made[i]));
-    bool begins = i == 0 || i == p->n_prepare || i == p->n_prepare + p->n_main;
-    scratch = begins || p->steps[i].barrier ? 0 : scratch;
-    dp->steps[i] = (lowered_step){room, made[i].n, scratch};
-    scratch += (made[i].scratch_bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
-    most = max_i64(most, scratch);
-    room += made[i].n;
   }
   env->kept = kept;
-  dp->scratch = (plan_room){.what = "scratch memory", .bytes = most};
-  dp->launches = arena_array(&dp->memory, (size_t)room, sizeof *dp->launches);
-  if (!dp->launches)
-    return SN_ERR_NO_MEMORY;
-  for (int i = 0; i < n; i++)
-    for (int k = 0; k < made[i].n; k++)
-      dp->launches[dp->n_launches++].of = &made[i].launches[k];
-  return SN_OK;
+  return plan_take_launches(dp, made);
 }
 
 /* The states that kept memory is made from. */

@@ -206,27 +206,27 @@ bool matmul_is_deep(const emit_env *env) {
   return n > MANY;
 }
 
-/* Costs of shapes, by whether an operand is packed once or both are converted; convolutions of trainings, which convert, too, by themselves. `last`: shapes
- * behind it are no gain there, but shaders more. */
+/* Costs of shapes, by whether an operand is packed once or both are converted; gradients of convolutions by themselves. `last`: shapes behind it
+ * are no gain there, but shaders more. */
 typedef struct direct_cost {
   double alone[DIRECT_SHAPES], shared[DIRECT_SHAPES];
   int last;
 } direct_cost;
 
-enum { PACKED, PACKED_CONVOLUTION, CONVERTED, CONVERTED_CONVOLUTION };
+enum { PACKED, PACKED_GRADIENT, CONVERTED, CONVERTED_GRADIENT };
 static const direct_cost direct_costs[] = {
     [PACKED] = {{480, 620, 940, 800, 870, 850, 800},
                 {549, 305, 390, 790, 640, 280, 160},
                 DIRECT_OWN},
-    [PACKED_CONVOLUTION] = {{600, 615, 663, 698, 682, 676, 660},
-                            {700, 360, 453, 925, 500, 317, 185},
-                            DIRECT_MIDDLE},
+    [PACKED_GRADIENT] = {{600, 615, 663, 698, 682, 676, 660},
+                         {700, 360, 453, 925, 500, 317, 185},
+                         DIRECT_MIDDLE},
     [CONVERTED] = {{571, 580, 575, 650, 637, 625, 580},
                    {650, 394, 496, 1125, 625, 375, 200},
                    DIRECT_OWN},
-    [CONVERTED_CONVOLUTION] = {{650, 700, 750, 545, 775, 700, 700},
-                               {650, 224, 488, 1020, 700, 350, 213},
-                               DIRECT_MIDDLE},
+    [CONVERTED_GRADIENT] = {{650, 700, 750, 545, 775, 700, 700},
+                            {650, 224, 488, 1020, 700, 350, 213},
+                            DIRECT_MIDDLE},
 };
 
 static void consider_direct(const emitter *e, const matmul_part *p, const extents *x,
@@ -237,8 +237,8 @@ static void consider_direct(const emitter *e, const matmul_part *p, const extent
   if (e->env.precision == SN_PRECISION_EXACT || !may_use_matrices(p))
     return;
   sn_dtype half = three && !p->gradient && matmul_is_deep(&e->env) ? SN_F16 : SN_BF16;
-  bool scattered = is_scattered(e, p), convolution = p->gradient || (kept && half == SN_F16);
-  const direct_cost *cost = &direct_costs[(kept ? PACKED : CONVERTED) + convolution];
+  bool scattered = is_scattered(e, p);
+  const direct_cost *cost = &direct_costs[(kept ? PACKED : CONVERTED) + p->gradient];
   for (int i = 0; i <= (scattered ? DIRECT_WIDE : cost->last); i++) {
     const direct_shape *s = &matmul_directs[i];
     matmul_way way = {.direct = s, .products = three ? 3 : 1, .half = half};

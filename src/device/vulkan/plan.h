@@ -1,5 +1,5 @@
 /* A program lowered for a GPU, for the files that make it up: device.c (making, the device's table), place.c (memory),
- * block.c (parameter blocks), record.c (commands), run.c (runs), mirror.c (memory that stores keep on a GPU).
+ * phases.c and chain.c (what waits for what), block.c (parameter blocks), record.c (commands), run.c (runs), mirror.c (memory that stores keep on a GPU).
  *
  * Invariants: nothing of it is touched by the host while a run of it is on the GPU; a run waits for its end. The blocks' copy
  * in the host's memory (`blocks.words`) is what the GPU has, but for the lines marked dirty.
@@ -44,8 +44,9 @@ typedef struct lowered_launch {
   uint32_t block;  /* byte in blocks.block where its parameters begin */
   uint32_t counts; /* byte of its numbers of workgroups */
   bool varies;     /* with the symbols */
-  bool behind;     /* what was launched before must be done: chain.c */
-  bool chained;    /* ... which it sees to by itself */
+  int phase;       /* of its section; -1: it is of none */
+  bool behind;     /* the first of its phase: what was launched before must be done */
+  bool chained;    /* ... which it sees to by itself: chain.c */
   uint32_t groups[3];
   int64_t all; /* of them that do something */
 } lowered_launch;
@@ -54,9 +55,15 @@ typedef struct lowered_launch {
 static inline bool launch_runs(const lowered_launch *l) { return l->varies || l->all > 0; }
 
 typedef struct lowered_step {
-  int first, n;       /* launches */
-  int64_t scratch_at; /* of the plan's scratch memory */
+  int first, n;                      /* launches */
+  int64_t scratch_at, scratch_bytes; /* of the plan's scratch memory */
 } lowered_step;
+
+/* Prepare, main, commit: launches order[first] … as they are recorded. */
+enum { PLAN_SECTIONS = 3, PLAN_MAIN = 1 };
+typedef struct plan_section {
+  int first, n;
+} plan_section;
 
 /* An amount that depends on symbols; `first` … are the words that show it. */
 typedef struct block_number {
@@ -96,7 +103,7 @@ typedef struct plan_params {
 
 /* Recorded commands: prepare, main, copies of small outputs to the host (one for each set), commit; and main in parts, once a run
  * is watched. */
-enum { RECORD_STEPS = 32 /* in one part of main */ };
+enum { RECORD_STEPS = 32 /* in one part of main, as a rule */ };
 typedef struct plan_commands {
   vk_handle pool, sets, set, semaphore, queries;
   uint64_t ticks;  /* of the semaphore */
@@ -118,6 +125,9 @@ struct device_plan {
   lowered_step *steps;
   lowered_launch *launches;
   int n_launches;
+  int *order; /* launches by phase */
+  int n_ordered;
+  plan_section sections[PLAN_SECTIONS];
   gpu_pipeline **pipelines;
   int n_pipelines;
   /* memory */
@@ -161,11 +171,18 @@ sn_status plan_params_fill(device_plan *dp, const int64_t *sizes) SN_MUST_USE;
 
 void plan_set_word(plan_params *b, uint32_t word, uint64_t value);
 
+/* phases.c */
+/* Makes the plan's launches of those that its steps became, and finds room for their scratch memory. `made`, by step, stays with the plan. */
+sn_status plan_take_launches(device_plan *dp, const step_launches *made) SN_MUST_USE;
+/* The order of launches, and which may run at once. */
+sn_status plan_phases(device_plan *dp) SN_MUST_USE;
+
 /* chain.c */
 /* Bytes for counters. */
 int64_t plan_counters(const device_plan *dp);
-/* Which launches are behind others and which of them wait by themselves: into the launches and their blocks. */
-sn_status plan_chain(device_plan *dp) SN_MUST_USE;
+/* Which launches are behind others and which of them wait by themselves: into the launches and their blocks. `timed`: none does, since
+ * they are recorded step by step. */
+sn_status plan_chain(device_plan *dp, bool timed) SN_MUST_USE;
 
 /* record.c */
 sn_status plan_commands_create(device_plan *dp) SN_MUST_USE;

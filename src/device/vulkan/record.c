@@ -93,11 +93,11 @@ static void compute_barrier(recording *r) {
   r->fresh = true;
 }
 
-static void record_launch(recording *r, const lowered_launch *l) {
+static void record_launch(recording *r, const lowered_launch *l, bool waits) {
   const vk_device_calls *vk = &r->dp->gpu->vk;
   if (!launch_runs(l))
     return;
-  if (l->behind && !l->chained && !r->fresh)
+  if (waits && !r->fresh)
     compute_barrier(r);
   r->fresh = false;
   if (r->bound != l->pipeline)
@@ -113,20 +113,22 @@ static void record_launch(recording *r, const lowered_launch *l) {
 
 static void stamp(const recording *r, int query) {
   const device_plan *dp = r->dp;
-  if (dp->commands.timed)
-    dp->gpu->vk.CmdWriteTimestamp(r->to, VK_PIPELINE_STAGE_BOTTOM, dp->commands.queries,
-                                  (uint32_t)query);
+  dp->gpu->vk.CmdWriteTimestamp(r->to, VK_PIPELINE_STAGE_BOTTOM, dp->commands.queries,
+                                (uint32_t)query);
 }
 
+/* With timestamps: it stands alone. */
 static void record_step(recording *r, int index, bool first) {
   const device_plan *dp = r->dp;
   const lowered_step *s = &dp->steps[index];
-  if (dp->commands.timed && !first)
+  if (!first)
     compute_barrier(r);
   stamp(r, plan_query(index));
-  for (int i = 0; i < s->n; i++)
-    if (!dp->launches[s->first + i].of->kept)
-      record_launch(r, &dp->launches[s->first + i]);
+  for (int i = 0; i < s->n; i++) {
+    const lowered_launch *l = &dp->launches[s->first + i];
+    if (!l->of->kept)
+      record_launch(r, l, l->of->after);
+  }
   stamp(r, plan_query(index) + 1);
 }
 
@@ -149,29 +151,53 @@ static void record_kept(recording *r) {
   compute_barrier(r);
   for (int i = 0; i < dp->n_launches; i++)
     if (dp->launches[i].of->kept)
-      record_launch(r, &dp->launches[i]);
+      record_launch(r, &dp->launches[i], false);
 }
 
-/* Steps first … first + n; `begins` and `ends` a section. */
-static sn_status record_part(device_plan *dp, vk_handle to, int first, int n, bool begins,
-                             bool ends) {
+/* Of n things, where the i-th of so many parts begins. */
+static int part_at(int n, int i, int parts) { return (int)((int64_t)n * i / parts); }
+
+static void record_launches(recording *r, const plan_section *section, int i, int parts) {
+  const device_plan *dp = r->dp;
+  int end = section->first + part_at(section->n, i + 1, parts);
+  for (int k = section->first + part_at(section->n, i, parts); k < end; k++) {
+    const lowered_launch *l = &dp->launches[dp->order[k]];
+    record_launch(r, l, l->behind && !l->chained);
+  }
+}
+
+static void record_timed(recording *r, int section, int i, int parts) {
+  const program *p = r->dp->program;
+  const int size[PLAN_SECTIONS] = {p->n_prepare, p->n_main, p->n_commit};
+  int first = section > 0 ? p->n_prepare : 0, n = size[section];
+  first += section > PLAN_MAIN ? p->n_main : 0;
+  int from = part_at(n, i, parts), to = part_at(n, i + 1, parts);
+  if (to > from)
+    r->dp->gpu->vk.CmdResetQueryPool(r->to, r->dp->commands.queries,
+                                     (uint32_t)plan_query(first + from),
+                                     (uint32_t)plan_query(to - from));
+  for (int k = from; k < to; k++)
+    record_step(r, first + k, k == 0);
+}
+
+/* The i-th of so many parts of a section. */
+static sn_status record_part(device_plan *dp, vk_handle to, int section, int i, int parts) {
   recording r = {.dp = dp, .to = to};
   SN_TRY(begin(&r));
-  if (dp->commands.timed && n > 0)
-    dp->gpu->vk.CmdResetQueryPool(to, dp->commands.queries, (uint32_t)plan_query(first),
-                                  (uint32_t)plan_query(n));
-  if (dp->counters.bytes > 0 && (to == plan_main(dp) || to == plan_part(dp, 0)))
+  if (dp->counters.bytes > 0 && section == PLAN_MAIN && i == 0)
     dp->gpu->vk.CmdFillBuffer(to, dp->counters.block->buffer, (uint64_t)dp->counters.at,
                               (uint64_t)dp->counters.bytes, 0);
-  if (begins)
+  if (i == 0)
     barrier(&r, VK_PIPELINE_STAGE_COMPUTE | VK_PIPELINE_STAGE_TRANSFER,
             VK_ACCESS_SHADER_WRITE | VK_ACCESS_TRANSFER_WRITE, VK_PIPELINE_STAGE_COMPUTE,
             VK_ACCESS_SHADER_READ | VK_ACCESS_SHADER_WRITE);
-  for (int i = 0; i < n; i++)
-    record_step(&r, first + i, begins && i == 0);
+  if (dp->commands.timed)
+    record_timed(&r, section, i, parts);
+  else
+    record_launches(&r, &dp->sections[section], i, parts);
   if (to == plan_prepare(dp))
     record_kept(&r);
-  if (ends)
+  if (i + 1 == parts)
     barrier(&r, VK_PIPELINE_STAGE_COMPUTE, VK_ACCESS_SHADER_WRITE, VK_PIPELINE_STAGE_HOST,
             VK_ACCESS_HOST_READ);
   return end(&r);
@@ -208,26 +234,24 @@ static sn_status create_queries(device_plan *dp) {
 }
 
 sn_status plan_record(device_plan *dp, bool timed) {
-  const program *p = dp->program;
+  const vk_handle to[PLAN_SECTIONS] = {plan_prepare(dp), plan_main(dp), plan_commit(dp)};
   plan_commands *c = &dp->commands;
   if (timed)
     SN_TRY(create_queries(dp));
+  SN_TRY(plan_chain(dp, timed));
   c->timed = timed;
   c->parted = false;
-  SN_TRY(record_part(dp, plan_prepare(dp), 0, p->n_prepare, true, true));
-  SN_TRY(record_part(dp, plan_main(dp), p->n_prepare, p->n_main, true, true));
+  for (int i = 0; i < PLAN_SECTIONS; i++)
+    SN_TRY(record_part(dp, to[i], i, 0, 1));
   for (int set = 0; set < 2; set++)
     SN_TRY(record_collect(dp, c->list[2 + set], set));
-  return record_part(dp, plan_commit(dp), p->n_prepare + p->n_main, p->n_commit, true, true);
+  return SN_OK;
 }
 
 sn_status plan_record_parts(device_plan *dp) {
-  const program *p = dp->program;
   plan_commands *c = &dp->commands;
-  for (int i = 0; i < c->n_parts && !c->parted; i++) {
-    int from = i * RECORD_STEPS, n = (int)min_i64(p->n_main - from, RECORD_STEPS);
-    SN_TRY(record_part(dp, plan_part(dp, i), p->n_prepare + from, n, i == 0, i + 1 == c->n_parts));
-  }
+  for (int i = 0; i < c->n_parts && !c->parted; i++)
+    SN_TRY(record_part(dp, plan_part(dp, i), PLAN_MAIN, i, c->n_parts));
   c->parted = true;
   return SN_OK;
 }

@@ -166,7 +166,8 @@ static sn_status submit_watched(device_plan *dp, const device_run *run) {
   sn_status status = run->prepare ? submit(dp, c->list, 1) : SN_OK;
   for (int i = 0; i < c->n_parts && status == SN_OK; i++) {
     vk_handle commands = plan_part(dp, i);
-    status = poll(dp, run->progress, i * RECORD_STEPS, dp->program->n_main);
+    int n = dp->program->n_main;
+    status = poll(dp, run->progress, (int)((int64_t)n * i / c->n_parts), n);
     if (status == SN_OK)
       status = submit(dp, &commands, 1);
     if (status == SN_OK && i > 0)

@@ -1,7 +1,8 @@
-/* The reference workloads as launches, without a GPU: pipelines are few, and all shaders are valid. Their results are tests/long's. */
+/* The reference workloads as launches, without a GPU: pipelines are few, all shaders are valid, and launches that may not run at once do not. Their results are tests/long's. */
 #include "cli/subject.h"
 #include "compile/compile.h"
 #include "support/launches_same.h"
+#include "support/phases_check.h"
 #include "support/test.h"
 #include "support/vm_validate.h"
 
@@ -51,6 +52,7 @@ static const struct {
 
 typedef struct tally {
   int steps, reused, launches, pipelines;
+  phases_tally order;
 } tally;
 
 /* Only what a step has several of is merged, and each of these has several parts; noted in `used` is which shaders there are. */
@@ -103,6 +105,8 @@ static bool emit_all(sn_ctx *ctx, const program *p, int target, const char *from
     vm_validate(env.shaders->at[i], from);
   }
   out->pipelines = ok ? env.shaders->n : 0;
+  if (ok)
+    out->order = phases_check(ctx, p, made[1]);
   arena_clear(&memory);
   return ok;
 }
@@ -119,9 +123,10 @@ static void check_program(sn_ctx *ctx, const sn_workload *w, int form, int targe
   tally t;
   if (!emit_all(ctx, p, target, sn_workload_name(w), &t))
     return;
-  printf("%s, %s, %s: %d steps, %d of them like others, %d launches, %d pipelines\n",
+  printf("%s, %s, %s: %d steps, %d of them like others, %d launches in %d phases, %d pipelines\n",
          sn_workload_name(w), forms[form].name, targets[target].name, t.steps, t.reused, t.launches,
-         t.pipelines);
+         t.order.phases, t.pipelines);
+  CHECK(t.order.phases <= t.order.barriers);
   int most = most_pipelines(w, form);
   if (t.pipelines > most)
     FAIL("%s: %d pipelines, at most %d (the aim is %d)", targets[target].name, t.pipelines, most,
