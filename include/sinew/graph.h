@@ -90,9 +90,11 @@ SN_MUST_USE SN_API sn_status sn_grad(sn_graph *graph, sn_value loss, const sn_va
  * first) is not kept for the backward pass but computed again from the marked values. */
 SN_API sn_value sn_recompute(sn_graph *graph, sn_value value);
 
-/* --- Recognition. A graph written in small ops, with composites in their place: softmax, norms, activations, attention,
- * cross-entropy. A composite has a gradient of its own, which needs less time and memory than that of its parts; so
- * recognise before sn_grad. (Sessions find the same in what they run; only gradients are taken before.)
+/* --- Recognition: a graph in the form of which gradients need the least time and memory, so recognise before sn_grad.
+ * What is written in small ops becomes composites, which have gradients of their own: softmax, norms, activations,
+ * attention, cross-entropy. (Sessions find these in what they run, too; only gradients are taken before.) And a batch_norm
+ * goes into the weights of the convolution that it stands behind, in f32, where these are not many for the
+ * result. The trainer does it by itself.
  *
  *   sn_value keep[] = {loss, w}, kept[2];
  *   sn_graph_recognise(graph, keep, 2, kept, &better);
@@ -100,8 +102,8 @@ SN_API sn_value sn_recompute(sn_graph *graph, sn_value value);
  *
  * The new graph computes the same within rounding and has the same gradients. It keeps inputs and states (all of
  * them), outputs, assigns, symbols, random streams, recomputation marks and labels of values that are still there, and the
- * values in keep, which out_kept gives in the new graph. What nothing needs is gone. The graph given stays as it
- * is; the new one is the caller's. --- */
+ * values in keep, which out_kept gives in the new graph (it may be keep). What nothing needs is gone. The graph given
+ * stays as it is; the new one is the caller's. --- */
 SN_MUST_USE SN_API sn_status sn_graph_recognise(const sn_graph *graph, const sn_value *keep,
                                                 int n_keep, sn_value *out_kept,
                                                 sn_graph **out_graph);

@@ -107,11 +107,11 @@ typedef struct sn_trainer_options {
 
 typedef struct sn_trainer sn_trainer;
 
-/* graph holds the model and its inputs; the trainer adds gradients, updates and the output "loss", and
- * initialises what the store lacks. Loss and parameters are f32 (compute in 16 bits by casts in the
- * graph). The graph must outlive the trainer. Options are required: the schedule's rate has no default. After
- * a failure the graph may hold part of what the trainer adds: build it anew. */
-SN_MUST_USE SN_API sn_status sn_trainer_create(sn_graph *graph, sn_value loss,
+/* graph holds the model and its inputs. It stays as it is, and is not needed afterwards: the trainer recognises it
+ * (sn_graph_recognise), adds gradients, updates and the output "loss" to that, and initialises what the store
+ * lacks. Loss and parameters are f32 (compute in 16 bits by casts in the graph). Options are required: the
+ * schedule's rate has no default. */
+SN_MUST_USE SN_API sn_status sn_trainer_create(const sn_graph *graph, sn_value loss,
                                                const sn_param *params, int n, sn_store *store,
                                                const sn_trainer_options *options,
                                                sn_trainer **out_trainer);

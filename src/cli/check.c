@@ -116,12 +116,15 @@ static sn_status open_all(check *c) {
 
 static sn_status add_gradients(check *c, sn_value loss) {
   size_t n = sn_model_weight_count(c->model);
-  sn_value *states = calloc(n, sizeof *states), *grads = calloc(n, sizeof *grads);
+  sn_value *states = calloc(n + 1, sizeof *states), *grads = calloc(n, sizeof *grads);
   sn_status status = SN_ERR_NO_MEMORY;
   if (states && grads) {
     sn_graph_states(c->graph, states, (int)n);
-    status = sn_grad(c->graph, loss, states, (int)n, grads);
+    states[n] = loss;
+    status = cli_recognise(&c->graph, states, (int)n + 1);
   }
+  if (status == SN_OK)
+    status = sn_grad(c->graph, states[n], states, (int)n, grads);
   for (size_t i = 0; status == SN_OK && i < n; i++) {
     char name[700];
     snprintf(name, sizeof name, "gradient of %s", sn_value_name(c->graph, states[i]));
@@ -144,9 +147,9 @@ static sn_status run_graph(check *c) {
   sn_output(g, "logits", logits);
   sn_output(g, "loss", loss);
   SN_TRY(sn_graph_status(g));
-  SN_TRY(add_gradients(c, loss));
+  SN_TRY(add_gradients(c, loss)); /* c->graph is another one now */
   sn_session_options o = cli_session_options(&c->args->session);
-  SN_TRY(sn_session_create(g, c->store, &o, &c->session));
+  SN_TRY(sn_session_create(c->graph, c->store, &o, &c->session));
   size_t size = (size_t)(c->batch * c->length) * sizeof(int32_t);
   SN_TRY(sn_session_write(c->session, "ids", c->ids, size));
   SN_TRY(sn_session_write(c->session, "labels", c->labels, size));

@@ -66,6 +66,12 @@ int cli_check_session(const cli_command *self, const cli_session *session);
 int cli_check_workload(const cli_command *self, const char *name);
 sn_session_options cli_session_options(const cli_session *session);
 
+/* --- gradients (common.c) --- */
+
+/* To be called before sn_grad: puts the recognised graph (sn_graph_recognise) in the place of this one, and its values in
+ * that of these. */
+sn_status cli_recognise(sn_graph **graph, sn_value *values, int n) SN_MUST_USE;
+
 /* --- files that commands write (output.c) --- */
 
 /* Whether a file could be written there, to be asked before long work; NULL is fine. Nothing stays. */

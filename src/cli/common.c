@@ -1,4 +1,4 @@
-/* What several commands share: the options of sessions, and workloads by name. See cli.h. */
+/* What several commands share: the options of sessions, workloads by name, and what is done before gradients. See cli.h. */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -74,4 +74,12 @@ int cli_check_workload(const cli_command *self, const char *name) {
   }
   (void)cli_error(self, "there is no workload \"%s\"; there are %s", name, list);
   return CLI_USAGE;
+}
+
+sn_status cli_recognise(sn_graph **graph, sn_value *values, int n) {
+  sn_graph *recognised;
+  SN_TRY(sn_graph_recognise(*graph, values, n, values, &recognised));
+  sn_graph_destroy(*graph);
+  *graph = recognised;
+  return SN_OK;
 }

@@ -13,7 +13,7 @@ typedef struct build {
   const sn_model *model;
   subject_form form;
   sn_value output, loss;
-  sn_value *params, *grads;
+  sn_value *params, *grads; /* params has room for one more */
   int n;
 } build;
 
@@ -85,6 +85,9 @@ static sn_status differentiate(build *b) {
     return sn_ctx_fail(b->ctx, SN_ERR_NO_MEMORY, "out of memory");
   b->n = b->workload ? sn_workload_trainable(b->workload, b->g, b->params, room)
                      : sn_graph_states(b->g, b->params, room);
+  b->params[b->n] = b->loss;
+  SN_TRY(cli_recognise(&b->g, b->params, b->n + 1));
+  b->loss = b->params[b->n];
   SN_TRY(sn_grad(b->g, b->loss, b->params, b->n, b->grads));
   sn_output(b->g, "loss", b->loss);
   if (b->form == SUBJECT_TRAINING)

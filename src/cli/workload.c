@@ -39,7 +39,7 @@ typedef struct run {
   sn_graph *graph;
   sn_store *store;
   sn_workload_values values;
-  sn_value *params; /* those that are trained */
+  sn_value *params; /* those that are trained, and room for one more */
   int n;
 } run;
 
@@ -88,7 +88,7 @@ static sn_status prepare(run *r) {
   SN_TRY(sn_workload_fill(r->workload, r->graph, r->init, r->store));
   r->n = sn_workload_trainable(r->workload, r->graph, NULL, 0);
   int room = sn_graph_states(r->graph, NULL, 0);
-  r->params = calloc((size_t)room, sizeof *r->params);
+  r->params = calloc((size_t)room + 1, sizeof *r->params);
   if (!r->params)
     return sn_ctx_fail(r->ctx, SN_ERR_NO_MEMORY, "out of memory");
   sn_workload_trainable(r->workload, r->graph, r->params, room);
@@ -218,7 +218,10 @@ static sn_status add_outputs(run *r) {
     return sn_ctx_fail(r->ctx, SN_ERR_NO_MEMORY, "out of memory");
   sn_output(r->graph, "output", r->values.output);
   sn_output(r->graph, "loss", r->values.loss);
-  sn_status status = sn_grad(r->graph, r->values.loss, r->params, r->n, grads);
+  r->params[r->n] = r->values.loss;
+  sn_status status = cli_recognise(&r->graph, r->params, r->n + 1);
+  if (status == SN_OK)
+    status = sn_grad(r->graph, r->params[r->n], r->params, r->n, grads);
   for (int i = 0; status == SN_OK && i < r->n; i++) {
     char name[256];
     gradient_name(r, i, name, sizeof name);

@@ -1,19 +1,15 @@
-/* sn_graph_recognise: the optimiser with the rules that find composites, and the way back to the caller's values. */
+/* sn_graph_recognise: the optimiser with the rules for before gradients, and the way back to the caller's values. */
 #include "opt/opt.h"
 
 sn_status sn_graph_recognise(const sn_graph *graph, const sn_value *keep, int n_keep,
                              sn_value *out_kept, sn_graph **out_graph) {
   size_t n_values = graph->n_values;
   *out_graph = NULL;
-  for (int i = 0; i < n_keep; i++)
-    out_kept[i] = SN_NONE;
   sn_value *to = mem_array(graph->ctx, n_values, sizeof *to);
-  if (!to)
-    return SN_ERR_NO_MEMORY;
   opt_options options = {.keep = keep, .n_keep = n_keep, .out_values = to};
-  sn_status status = opt_recognise(graph, &options, out_graph, NULL);
-  for (int i = 0; i < n_keep && status == SN_OK; i++)
-    out_kept[i] = to[keep[i].id];
+  sn_status status = to ? opt_recognise(graph, &options, out_graph, NULL) : SN_ERR_NO_MEMORY;
+  for (int i = 0; i < n_keep; i++)
+    out_kept[i] = status == SN_OK ? to[keep[i].id] : SN_NONE;
   mem_free(graph->ctx, to, n_values * sizeof *to);
   return status;
 }

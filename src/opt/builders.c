@@ -219,6 +219,19 @@ static bool rows_of_b(const rule_match *m, void *attrs) {
   return true;
 }
 
+static bool plus_eps(const rule_match *m, void *attrs) {
+  return affine(attrs, 1, MATCH_ATTRS(m, 'n', batch_norm)->eps);
+}
+/* A number an output channel, as it stands beside w. */
+static bool beside_w(const rule_match *m, void *attrs) {
+  const sn_shape *w = &match_type(m, 'w')->shape;
+  attrs_reshape *a = attrs;
+  a->shape.rank = w->rank;
+  for (int d = 0; d < w->rank; d++)
+    a->shape.dim[d] = d == 0 ? w->dim[0] : 1;
+  return true;
+}
+
 /* clang-format off */
 #define ROW(name) {#name, name}
 #define FROM(name) {#name, build_##name} /* attention.c */
@@ -231,7 +244,7 @@ static const struct {
     ROW(flip_a), ROW(flip_b), ROW(swapped), ROW(axis_of_a), ROW(mean_of_rows), ROW(rows_of_b),
     ROW(rows_of_x), ROW(rows_of_y), ROW(other_keepdims), ROW(a_on_x), ROW(a_on_y), ROW(a_on_rows),
     ROW(a_on_columns), ROW(a_before_r), ROW(a_under_r), ROW(a_unswapped), ROW(mean_of_labels), ROW(labels_of_d), ROW(rows_alone),
-    ROW(cap_of_c), ROW(slope_at_zero), FROM(of_parts), FROM(one_head_q), FROM(one_head_k),
+    ROW(cap_of_c), ROW(slope_at_zero), ROW(plus_eps), ROW(beside_w), FROM(of_parts), FROM(one_head_q), FROM(one_head_k),
     FROM(one_head_v), FROM(one_head_c), FROM(one_head_b), FROM(causal_by_c), FROM(causal_by_b),
 };
 /* clang-format on */

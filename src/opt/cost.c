@@ -20,7 +20,8 @@ static double seconds(const opt_target *t, const cost_facts *f, uint32_t reads, 
   /* A node is never quite free: of equal costs the shorter graph wins. */
   double moved = f->bytes / t->bytes, work = f->flops / t->flops, least = t->launch_s * 1e-3;
   if (t->count_nodes)
-    return f->part || f->kind == OP_KIND_LEAF || f->kind == OP_KIND_FILL || f->kind == OP_KIND_VIEW
+    return f->prepared || f->part || f->kind == OP_KIND_LEAF || f->kind == OP_KIND_FILL ||
+                   f->kind == OP_KIND_VIEW
                ? 100 * least
                : t->launch_s;
   if (f->prepared || f->part || f->kind == OP_KIND_LEAF)

@@ -27,13 +27,14 @@
 typedef struct opt_target {
   double flops, bytes, launch_s;
   bool
-      count_nodes; /* the cost is launch_s a node, and little for a leaf or a view: what recognition chooses by */
+      count_nodes; /* the cost is launch_s a node, and little for a leaf, a view, or what depends on constants and states
+                      that stay: what recognition chooses by */
 } opt_target;
 
 typedef struct opt_options {
   bool fast_math;
-  /* Composites from primitives and nothing else, before sn_grad. Of equal forms the one of fewer nodes is taken, whatever it
-   * costs forward: what is saved are gradients. */
+  /* What has better gradients and nothing else, before sn_grad: composites from primitives, and rules that serve nothing
+   * but that. Of equal forms the one of fewer nodes is taken, whatever it costs forward: what is saved are gradients. */
   bool recognise_only;
   opt_target target;   /* zeros: a modest machine */
   int64_t max_nodes;   /* e-nodes beyond the input's; 0: four times the input's, and 10,000 */
@@ -69,7 +70,7 @@ const char *opt_stop_name(opt_stop stop);
 /* report may be NULL. */
 sn_status opt_run(const sn_graph *in, const opt_options *options, sn_graph **out_graph,
                   opt_report *report) SN_MUST_USE;
-/* Only composites, so that they get their own gradients: opt_run with recognise_only. options may be NULL. */
+/* Before gradients are taken: opt_run with recognise_only. options may be NULL. */
 sn_status opt_recognise(const sn_graph *in, const opt_options *options, sn_graph **out_graph,
                         opt_report *report) SN_MUST_USE;
 /* Seconds that the live part of a graph takes on a target, by the optimiser's model. */

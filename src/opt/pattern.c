@@ -4,13 +4,15 @@
 
 #define RULE(name, flags, start, goal, condition, instance) \
   {#name, start, goal, instance, flags, when_##condition, {0}, {0}},
-#define FAST      RULE_FAST
-#define RECOGNISE RULE_RECOGNISE
+#define FAST             RULE_FAST
+#define RECOGNISE        RULE_RECOGNISE
+#define BEFORE_GRADIENTS RULE_BEFORE_GRADIENTS
 static const rule rows[] = {
 #include "opt/rules.def"
 };
 #undef FAST
 #undef RECOGNISE
+#undef BEFORE_GRADIENTS
 
 _Static_assert(COUNT_OF(rows) <= OPT_MAX_RULES, "a report has room for each rule");
 

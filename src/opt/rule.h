@@ -5,7 +5,8 @@
 #include "opt/egraph.h"
 #include "opt/opt.h"
 
-enum { RULE_FAST = 1, RULE_RECOGNISE = 2 };
+/* What they mean stands in rules.def. */
+enum { RULE_FAST = 1, RULE_RECOGNISE = 2, RULE_BEFORE_GRADIENTS = 4 };
 enum { PATTERN_NODES = 24, PATTERN_ARGS = 7, LETTERS = 26, ATTRS_ROOM = 512 };
 
 typedef struct rule_match rule_match;

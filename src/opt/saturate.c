@@ -13,8 +13,9 @@ static bool on_top(const pattern_node *p, int op) {
 }
 
 static bool allowed(const rule *r, const opt_options *o) {
+  int wanted = r->flags & (RULE_RECOGNISE | RULE_BEFORE_GRADIENTS);
   return (o->fast_math || !(r->flags & RULE_FAST)) &&
-         (!o->recognise_only || (r->flags & RULE_RECOGNISE));
+         (o->recognise_only ? wanted != 0 : wanted != RULE_BEFORE_GRADIENTS);
 }
 
 static void mark_levels(rule_set *s, const pattern *p, int k, int level) {

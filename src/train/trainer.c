@@ -1,5 +1,5 @@
-/* The trainer: gradients into one graph, updates into the same graph or, with accumulation, into a second
- * one that runs every so many micro-batches. Every counter is state, so the store alone says where
+/* The trainer: gradients into one graph, which is the caller's as recognised, updates into the same graph or, with
+ * accumulation, into a second one that runs every so many micro-batches. Every counter is state, so the store alone says where
  * training stands; an update that is due but not made (the process failed in between) is made first.
  *
  * Counters: train.step, updates due so far, those that loss scaling left out among them (the schedule
@@ -14,14 +14,14 @@ struct sn_trainer {
   sn_store *store;
   sn_trainer_options options;
   int64_t accumulate;
-  sn_graph *update_graph; /* NULL when the step's graph updates too */
+  sn_graph *step_graph, *update_graph; /* the latter NULL when the step's graph updates too */
   sn_session *step, *update;
 };
 
 typedef struct trainer_build {
   sn_trainer *t;
   sn_graph *g;
-  const sn_param *params;
+  sn_param *params;
   sn_value *grads;
   int n;
 } trainer_build;
@@ -96,46 +96,50 @@ static void build_accumulation(const trainer_build *b) {
 }
 
 /* Update graph: the mean of the gradients summed up since the last update, which it clears. Dividing by
- * how many there were keeps it a mean when `accumulate` is changed on the way. */
+ * how many there were keeps it a mean when `accumulate` is changed on the way. Parameters and gradients are those of
+ * this graph afterwards. */
 static sn_status build_update_graph(const trainer_build *b) {
   sn_trainer *t = b->t;
   sn_status status = sn_graph_create(t->ctx, &t->update_graph);
   if (status != SN_OK)
     return status;
   sn_graph *g = t->update_graph;
-  size_t size = (size_t)b->n * sizeof(sn_param);
-  sn_param *params = sn_ctx_alloc(t->ctx, size);
-  if (!params)
-    return SN_ERR_NO_MEMORY;
   sn_value pending = counter(g, "train.pending"), count = sn_cast(g, pending, SN_F32);
   sn_assign(g, pending, sn_scalar(g, SN_I32, 0));
   for (int i = 0; i < b->n; i++) {
-    sn_type type = sn_value_type(b->g, b->params[i].state);
-    params[i] = b->params[i];
-    params[i].state = sn_state(g, sn_value_name(b->g, b->params[i].state), type.dtype, type.shape,
-                               SN_INIT_ZEROS, 0);
-    sn_value sum = accumulator(g, params[i].state);
+    sn_value trained = b->params[i].state;
+    sn_type type = sn_value_type(b->g, trained);
+    b->params[i].state =
+        sn_state(g, sn_value_name(b->g, trained), type.dtype, type.shape, SN_INIT_ZEROS, 0);
+    sn_value sum = accumulator(g, b->params[i].state);
     b->grads[i] = sn_div(g, sum, count);
     sn_assign(g, sum, sn_full(g, type.dtype, type.shape, 0));
   }
-  trainer_build u = {t, g, params, b->grads, b->n};
+  trainer_build u = {t, g, b->params, b->grads, b->n};
   build_update(&u);
-  sn_ctx_free(t->ctx, params, size);
   return sn_graph_status(g);
 }
 
-static sn_status build_graphs(const trainer_build *b, sn_value loss, sn_value *wrt) {
+/* The step's graph from the caller's, before gradients are taken. values: parameters, and the loss behind them. */
+static sn_status recognise(trainer_build *b, const sn_graph *g, sn_value *values) {
+  SN_TRY(sn_graph_recognise(g, values, b->n + 1, values, &b->t->step_graph));
+  b->g = b->t->step_graph;
+  for (int i = 0; i < b->n; i++)
+    b->params[i].state = values[i];
+  return SN_OK;
+}
+
+static sn_status build_graphs(const trainer_build *b, const sn_value *values) {
   sn_graph *g = b->g;
   sn_trainer *t = b->t;
-  for (int i = 0; i < b->n; i++)
-    wrt[i] = b->params[i].state;
+  sn_value loss = values[b->n];
   sn_output(g, "loss", loss);
   sn_value scaled = loss;
   if (t->options.loss_scale > 0)
     scaled = sn_mul(g, loss, scale_state(g));
   sn_status status = sn_graph_status(g);
   if (status == SN_OK)
-    status = sn_grad(g, scaled, wrt, b->n, b->grads);
+    status = sn_grad(g, scaled, values, b->n, b->grads);
   if (status != SN_OK)
     return status;
   count_up(g, counter(g, "train.batch"));
@@ -149,10 +153,10 @@ static sn_status build_graphs(const trainer_build *b, sn_value loss, sn_value *w
 }
 
 /* What the store lacks; a fresh loss scale starts as asked. */
-static sn_status init_store(sn_trainer *t, const sn_graph *g, uint64_t seed) {
+static sn_status init_store(sn_trainer *t, uint64_t seed) {
   bool fresh = !sn_store_has(t->store, "train.scale");
   float scale = (float)t->options.loss_scale;
-  sn_status status = sn_store_init(t->store, g, seed);
+  sn_status status = sn_store_init(t->store, t->step_graph, seed);
   if (status == SN_OK && t->update_graph)
     status = sn_store_init(t->store, t->update_graph, seed);
   if (status == SN_OK && fresh && scale > 0)
@@ -160,26 +164,41 @@ static sn_status init_store(sn_trainer *t, const sn_graph *g, uint64_t seed) {
   return status;
 }
 
-static sn_status make_sessions(sn_trainer *t, const sn_graph *g) {
+static sn_status make_sessions(sn_trainer *t) {
   sn_session_options o = t->options.session ? *t->options.session : (sn_session_options){0};
   if (t->options.device)
     o.device = t->options.device;
   o.finite_output = "loss";
-  SN_TRY(sn_session_create(g, t->store, &o, &t->step));
+  SN_TRY(sn_session_create(t->step_graph, t->store, &o, &t->step));
   o.finite_output = NULL;
   return t->update_graph ? sn_session_create(t->update_graph, t->store, &o, &t->update) : SN_OK;
 }
 
-static sn_status build(sn_trainer *t, sn_graph *g, sn_value loss, const sn_param *params, int n) {
-  size_t size = (size_t)n * sizeof(sn_value);
-  sn_value *grads = sn_ctx_alloc(t->ctx, size), *wrt = sn_ctx_alloc(t->ctx, size);
-  trainer_build b = {t, g, params, grads, n};
-  sn_status status = grads && wrt ? build_graphs(&b, loss, wrt) : SN_ERR_NO_MEMORY;
-  sn_ctx_free(t->ctx, grads, size);
-  sn_ctx_free(t->ctx, wrt, size);
-  if (status == SN_OK)
-    status = init_store(t, g, 0);
-  return status == SN_OK ? make_sessions(t, g) : status;
+static sn_status build_all(trainer_build *b, const sn_graph *g, sn_value *values) {
+  SN_TRY(recognise(b, g, values));
+  SN_TRY(build_graphs(b, values));
+  SN_TRY(init_store(b->t, 0));
+  return make_sessions(b->t);
+}
+
+static sn_status build(sn_trainer *t, const sn_graph *g, sn_value loss, const sn_param *params,
+                       int n) {
+  size_t own = (size_t)n * sizeof(sn_param), size = ((size_t)n + 1) * sizeof(sn_value);
+  trainer_build b = {t, NULL, sn_ctx_alloc(t->ctx, own), sn_ctx_alloc(t->ctx, size), n};
+  sn_value *values = sn_ctx_alloc(t->ctx, size);
+  sn_status status = SN_ERR_NO_MEMORY;
+  if (b.params && b.grads && values) {
+    for (int i = 0; i < n; i++) {
+      b.params[i] = params[i];
+      values[i] = params[i].state;
+    }
+    values[n] = loss;
+    status = build_all(&b, g, values);
+  }
+  sn_ctx_free(t->ctx, b.params, own);
+  sn_ctx_free(t->ctx, b.grads, size);
+  sn_ctx_free(t->ctx, values, size);
+  return status;
 }
 
 static bool is_listed(sn_value v, const sn_value *list, int n) {
@@ -189,7 +208,7 @@ static bool is_listed(sn_value v, const sn_value *list, int n) {
   return found;
 }
 
-static sn_status check_params(sn_graph *g, const sn_param *params, int n) {
+static sn_status check_params(const sn_graph *g, const sn_param *params, int n) {
   sn_ctx *ctx = sn_graph_ctx(g);
   int n_states = sn_graph_states(g, NULL, 0);
   size_t size = (size_t)n_states * sizeof(sn_value);
@@ -214,7 +233,7 @@ static bool usable(const sn_schedule *s) {
          s->warmup >= 0 && s->total >= 0;
 }
 
-static sn_status check(sn_graph *g, sn_value loss, int n, const sn_trainer_options *o) {
+static sn_status check(const sn_graph *g, sn_value loss, int n, const sn_trainer_options *o) {
   sn_ctx *ctx = sn_graph_ctx(g);
   sn_type t = sn_value_type(g, loss);
   if (!o)
@@ -242,7 +261,7 @@ static sn_status check(sn_graph *g, sn_value loss, int n, const sn_trainer_optio
   return SN_OK;
 }
 
-sn_status sn_trainer_create(sn_graph *g, sn_value loss, const sn_param *params, int n,
+sn_status sn_trainer_create(const sn_graph *g, sn_value loss, const sn_param *params, int n,
                             sn_store *store, const sn_trainer_options *options,
                             sn_trainer **out_trainer) {
   sn_ctx *ctx = sn_graph_ctx(g);
@@ -270,6 +289,7 @@ void sn_trainer_destroy(sn_trainer *t) {
     return;
   sn_session_destroy(t->step);
   sn_session_destroy(t->update);
+  sn_graph_destroy(t->step_graph);
   sn_graph_destroy(t->update_graph);
   sn_ctx_free(t->ctx, t, sizeof *t);
 }

@@ -1,6 +1,7 @@
 /* The plans of the five reference workloads, inference and training with Adam, as exact numbers: whoever changes
  * the planner sees here what it does to them. Fewer is better; a number that goes down is written down here. The
  * bounds that must hold whatever the numbers are checked apart. */
+#include "cli/cli.h"
 #include "compile/compile.h"
 #include "support/test.h"
 
@@ -30,22 +31,26 @@ static const struct {
     {"StableDiffusion", false, {0, 42, 42, 36, 3670016, 3670016}},
     {"StableDiffusion", true, {0, 95, 95, 74, 17313024, 17313024}},
     {"ResNet-50", false, {1, 55, 55, 54, 25690112, 25690112}},
-    {"ResNet-50", true, {1, 192, 192, 110, 334581824, 334413888}},
+    {"ResNet-50", true, {1, 192, 192, 112, 204693312, 204693312}},
     {"Whisper-tiny", false, {0, 32, 32, 31, 13824000, 13824000}},
     {"Whisper-tiny", true, {0, 102, 110, 63, 163878272, 163878272}},
 };
 
 /* --- building --- */
 
-static sn_status add_training(const sn_workload *w, sn_graph *g, sn_value loss) {
+/* *graph becomes another one: whoever takes gradients recognises first. */
+static sn_status add_training(const sn_workload *w, sn_graph **graph, sn_value loss) {
   static sn_value states[MOST_PARAMS], grads[MOST_PARAMS];
   static sn_param params[MOST_PARAMS];
-  int n = sn_workload_trainable(w, g, states, MOST_PARAMS);
-  if (!CHECK(n <= MOST_PARAMS))
+  int n = sn_workload_trainable(w, *graph, states, MOST_PARAMS);
+  if (!CHECK(n < MOST_PARAMS))
     return SN_ERR_INVALID;
+  states[n] = loss;
+  SN_TRY(cli_recognise(graph, states, n + 1));
+  sn_graph *g = *graph;
   for (int i = 0; i < n; i++)
     params[i] = (sn_param){.state = states[i]};
-  SN_TRY(sn_grad(g, loss, states, n, grads));
+  SN_TRY(sn_grad(g, states[n], states, n, grads));
   sn_value rate = sn_input(g, "rate", SN_F32, SN_SCALAR),
            at = sn_input(g, "step", SN_I32, SN_SCALAR);
   sn_optimizer_build(g, &(sn_optimizer){.kind = SN_ADAM}, rate, at, params, grads, n, SN_NONE);
@@ -62,7 +67,7 @@ static sn_status compile_workload(sn_ctx *ctx, const char *name, bool train, com
   if (!train)
     sn_output(g, "output", v.output);
   else if (status == SN_OK)
-    status = add_training(w, g, v.loss);
+    status = add_training(w, &g, v.loss);
   /* A trainer looks at the loss before anything is committed. */
   compile_options o = {.watched = train ? "loss" : NULL};
   if (status == SN_OK)

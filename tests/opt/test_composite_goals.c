@@ -1,5 +1,5 @@
-/* start => goal for composites: what is attention, a norm, a loss, and what only looks like it. All sizes of attention are 4
- * or 2, so that most mistakes would have the right types. */
+/* start => goal for composites: what is attention, a norm, a loss, and what only looks like it; and what is known before gradients
+ * only. All sizes of attention are 4 or 2, so that most mistakes would have the right types. */
 #include "ir/dim.h"
 #include "opt/intake.h"
 #include "opt/nary.h"
@@ -53,6 +53,24 @@
   "shape=[4, "                                                                            \
   "4, 4]\n"
 #define REVERSED " start=-1 stop=4611686018427387903 step=-1\n"
+
+/* %7 is a convolution; of 3 images its result has half as many elements as there are weights. %8 is a norm behind it with given
+ * statistics, %16 the convolution with these in its weights. */
+#define VECTOR(i, name, t) "%" #i " = input() name=\"" name "\" dtype=" t " shape=[4]\n"
+#define ONE_STEP           " stride=[1] pad_before=[0] pad_after=[0] dilation=[1] groups=1\n"
+#define CONV(images, t, bias)                                                                 \
+  "%1 = input() name=\"x\" dtype=" t " shape=[" images ", 4, 4]\n"                            \
+  "%2 = input() name=\"w\" dtype=" t " shape=[4, 4, 3]\n" VECTOR(3, "g", t) VECTOR(4, "b", t) \
+      VECTOR(6, "v", t) VECTOR(17, "bias", t) "%7 = conv(%1, %2, " bias ")" ONE_STEP
+#define NORM "%8 = batch_norm(%7, %3, %4, %5, %6) eps=0.01\n"
+#define FACTOR                                                                  \
+  "%9 = affine(%6) mul=1 add=0.01\n%10 = rsqrt(%9)\n%11 = mul(%3, %10)\n%12 = " \
+  "reshape(%11) shape=[4, 1, 1]\n%13 = mul(%2, %12)\n"
+#define FOLDED \
+  FACTOR "%14 = mul(%5, %11)\n%15 = sub(%4, %14)\n%16 = conv(%1, %13, %15)" ONE_STEP ENDS(8, 16)
+#define CENTRED FACTOR "%16 = conv(%1, %13, %4)" ONE_STEP ENDS(8, 16)
+#define MEAN    VECTOR(5, "m", "f32")
+#define ZERO    "%5 = full() dtype=f32 shape=[4] value=0\n"
 
 typedef struct goal {
   const char *name, *text;
@@ -194,7 +212,27 @@ static const goal provable[] = {
      "%7 = add(%6, %2)\n%8 = rms_norm(%7, %2, none) axes=1 eps=0.01\n" ENDS(5, 8)},
 };
 
+static const goal before_gradients[] = {
+    {"frozen statistics in a convolution's weights", CONV("3", "f32", "none") MEAN NORM FOLDED},
+    {"for the most images that there are",
+     "symbol n 3\n" CONV("n", "f32", "none") MEAN NORM FOLDED},
+    {"a mean of 0", CONV("3", "f32", "none") ZERO NORM CENTRED},
+};
+
 static const goal never[] = {
+    {"more weights than results take", CONV("2", "f32", "none") MEAN NORM FOLDED},
+    {"more weights than results ever take",
+     "symbol n 2\n" CONV("n", "f32", "none") MEAN NORM FOLDED},
+    {"more weights, and a mean of 0", CONV("2", "f32", "none") ZERO NORM CENTRED},
+    {"a mean that is not 0", CONV("3", "f32", "none") MEAN NORM CENTRED},
+    {"a product of weights in 16 bits",
+     CONV("3", "bf16", "none") VECTOR(5, "m", "bf16") NORM FOLDED},
+    {"a convolution with a bias", CONV("3", "f32", "%17") MEAN NORM FOLDED},
+    {"statistics of the batch", CONV("3", "f32", "none") MEAN
+     "%20 = batch_norm_train(%7, %3, %4, %5, %6) momentum=0.1 eps=0.01\n%8 = reshape(%20) "
+     "shape=[3, 4, 2]\n" FOLDED},
+    {"statistics of a group",
+     CONV("3", "f32", "none") MEAN "%8 = group_norm(%7, %3, %4) groups=4 eps=0.01\n" FOLDED},
     {"a triangle that lacks its diagonal, with a low number",
      QKV "%12 = tril(%9) diagonal=-1\n%13 = where(%12, %11, %7)\n" AGAINST(
          13, "%12, none, none, none) " PLAIN)},
@@ -462,6 +500,19 @@ TEST_WALK(not_proved) {
     if (proves(&never[i], false, false) || proves(&never[i], true, false) ||
         proves(&never[i], false, true))
       FAIL("is proved");
+    test_end();
+  }
+}
+
+/* What serves gradients alone is not done to what runs. */
+TEST_WALK(proved_before_gradients) {
+  for (size_t i = 0; i < COUNT_OF(before_gradients); i++) {
+    if (!test_begin("%s", before_gradients[i].name))
+      continue;
+    if (!proves(&before_gradients[i], true, false))
+      FAIL("is not recognised");
+    if (proves(&before_gradients[i], false, false) || proves(&before_gradients[i], false, true))
+      FAIL("is done to what runs");
     test_end();
   }
 }

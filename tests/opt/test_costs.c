@@ -1,5 +1,6 @@
 /* The planned cost never rises: on the five workloads, inference and training, and on random graphs; by the report and computed
  * anew from both graphs. What a plan is timed with must not be worse for having been optimised. */
+#include "cli/cli.h"
 #include "opt/opt.h"
 #include "support/random_graph.h"
 #include "support/test.h"
@@ -37,13 +38,16 @@ static void check_costs(const char *name, const sn_graph *g, const opt_options *
 typedef enum form { LATENCY, FORWARD, GRADIENTS, TRAINING, FORMS } form;
 static const char *const form_names[] = {"latency", "forward", "gradients", "training"};
 
-static sn_status add_training(sn_graph *g, const sn_workload *w, sn_value loss, bool update) {
+static sn_status add_training(sn_graph **graph, const sn_workload *w, sn_value loss, bool update) {
   static sn_value states[MOST_STATES], grads[MOST_STATES];
   static sn_param params[MOST_STATES];
   sn_optimizer adam = {.kind = SN_ADAM};
   char name[32];
-  int n = sn_workload_trainable(w, g, states, MOST_STATES);
-  SN_TRY(sn_grad(g, loss, states, n, grads));
+  int n = sn_workload_trainable(w, *graph, states, MOST_STATES - 1);
+  states[n] = loss;
+  SN_TRY(cli_recognise(graph, states, n + 1));
+  sn_graph *g = *graph;
+  SN_TRY(sn_grad(g, states[n], states, n, grads));
   for (int i = 0; i < n; i++)
     params[i] = (sn_param){.state = states[i]};
   if (update)
@@ -56,11 +60,12 @@ static sn_status add_training(sn_graph *g, const sn_workload *w, sn_value loss, 
   return sn_graph_status(g);
 }
 
-static sn_status build(sn_graph *g, const sn_workload *w, form f) {
+static sn_status build(sn_graph **graph, const sn_workload *w, form f) {
   sn_workload_values v;
+  sn_graph *g = *graph;
   SN_TRY(sn_workload_build(w, g, f == LATENCY ? SN_WORKLOAD_LATENCY : SN_WORKLOAD_FULL, &v));
   sn_output(g, "output", f <= FORWARD ? v.output : v.loss);
-  return f <= FORWARD ? sn_graph_status(g) : add_training(g, w, v.loss, f == TRAINING);
+  return f <= FORWARD ? sn_graph_status(g) : add_training(graph, w, v.loss, f == TRAINING);
 }
 
 static void check_workload(const sn_workload *w, form f) {
@@ -68,7 +73,7 @@ static void check_workload(const sn_workload *w, form f) {
   sn_graph *g = NULL;
   if (!CHECK(sn_ctx_create(NULL, &ctx) == SN_OK))
     return;
-  if (sn_graph_create(ctx, &g) != SN_OK || build(g, w, f) != SN_OK)
+  if (sn_graph_create(ctx, &g) != SN_OK || build(&g, w, f) != SN_OK)
     FAIL("%s", sn_ctx_message(ctx));
   else {
     static const opt_target fast = {.flops = 2e13, .bytes = 1e12, .launch_s = 1e-6};

@@ -93,7 +93,7 @@ static void compare_gradients(proof *p) {
   char why[400];
   graph_same same = {
       .mode = REF_F64, .tolerance = 1e-6, .fill = rule_instance_fill, .user = &p->instance};
-  if (!(rule_text(p->index)->flags & RULE_RECOGNISE) ||
+  if (!(rule_text(p->index)->flags & (RULE_RECOGNISE | RULE_BEFORE_GRADIENTS)) ||
       !dtype_is_float(sn_value_type(p->start, p->start->outputs[0].value).dtype))
     return;
   if (add_gradients(p->start, &n) != SN_OK || add_gradients(p->goal, &again) != SN_OK)

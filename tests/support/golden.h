@@ -19,7 +19,7 @@ typedef struct golden {
   sn_graph *graph;
   sn_store *store;
   sn_workload_values values;
-  sn_value params[GOLDEN_PARAMS]; /* those that are trained */
+  sn_value params[GOLDEN_PARAMS]; /* those that are trained, and room for one more */
   int n;
   sn_session *session;
   double started, made_s, run_s;

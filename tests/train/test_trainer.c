@@ -423,6 +423,54 @@ TEST(checkpoints_that_do_not_fit) {
   end(&scaled);
 }
 
+/* --- the graph --- */
+
+/* A convolution whose weights can have what is behind it. */
+static sn_value normed(sn_graph *g, sn_param *w) {
+  sn_ints one = SN_INTS(1, 1);
+  sn_shape each = SN_SHAPE(4);
+  sn_value x = sn_input(g, "x", SN_F32, SN_SHAPE(2, 3, 8, 8));
+  w->state = sn_state(g, "w", SN_F32, SN_SHAPE(4, 3, 3, 3), SN_INIT_NORMAL, 1);
+  sn_value y = sn_conv(g, x, w->state, SN_NONE, one, one, one, one, 1);
+  sn_value weight = sn_state(g, "g", SN_F32, each, SN_INIT_ONES, 0);
+  sn_value bias = sn_state(g, "b", SN_F32, each, SN_INIT_ZEROS, 0);
+  y = sn_batch_norm(g, y, weight, bias, sn_full(g, SN_F32, each, 0), sn_full(g, SN_F32, each, 1),
+                    1e-5);
+  return sn_mean(g, sn_sqr(g, sn_relu(g, y)), SN_ALL_AXES, false);
+}
+
+/* The trainer takes gradients of the graph as recognised, and leaves the caller's alone: that may go. */
+TEST(the_graph_is_recognised_and_stays) {
+  fixture f;
+  sn_trainer *t = NULL, *by_hand = NULL;
+  sn_graph *recognised = NULL;
+  sn_param w = {.rate = 2};
+  float x[2 * 3 * 8 * 8] = {1, -2, 3, 0.5f}, loss = 0;
+  char *before = NULL, *after = NULL;
+  REQUIRE(fixture_start(&f));
+  sn_value mean = normed(f.g, &w), keep[] = {w.state, mean}, kept[2];
+  CHECK(sn_graph_print(f.g, &before) == SN_OK);
+  CHECK(sn_trainer_create(f.g, mean, &w, 1, f.store, &plain, &t) == SN_OK);
+  CHECK(sn_graph_print(f.g, &after) == SN_OK);
+  if (before && after)
+    CHECK_EQ_STR(after, before);
+  CHECK(sn_graph_recognise(f.g, keep, 2, kept, &recognised) == SN_OK);
+  sn_graph_destroy(f.g);
+  f.g = NULL;
+  w.state = kept[0];
+  CHECK(sn_trainer_create(recognised, kept[1], &w, 1, f.store, &plain, &by_hand) == SN_OK);
+  CHECK(sn_session_write(sn_trainer_session(t), "x", x, sizeof x) == SN_OK);
+  CHECK(sn_trainer_step(t, &loss) == SN_OK && loss > 0);
+  CHECK_EQ_INT(sn_session_get_stats(sn_trainer_session(t)).steps,
+               sn_session_get_stats(sn_trainer_session(by_hand)).steps);
+  sn_text_free(f.ctx, before);
+  sn_text_free(f.ctx, after);
+  sn_trainer_destroy(t);
+  sn_trainer_destroy(by_hand);
+  sn_graph_destroy(recognised);
+  fixture_end(&f);
+}
+
 /* --- what create refuses --- */
 
 static void check_refused(const sn_trainer_options *o, sn_dtype dtype, bool state,

@@ -133,8 +133,9 @@ const op_impl op_impl_clamp = {.infer = infer_clamp,
 static double relu(double x) { return max_of(x, 0); }
 static sn_status ref_relu(ref_ctx *c) { return ref_unary(c, relu); }
 
+/* By the result, which what follows keeps anyway: it is above 0 where x is, and NaN where x is. */
 static void grad_relu(build_ctx *c) {
-  sn_value above = sn_gt(c->graph, c->in[0], build_scalar_like(c, c->in[0], 0));
+  sn_value above = sn_gt(c->graph, c->out[0], build_scalar_like(c, c->out[0], 0));
   build_din(c, 0, build_where_or_zero(c, above, c->dout[0]));
 }
 

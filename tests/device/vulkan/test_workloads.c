@@ -11,11 +11,12 @@
 
 enum { MOST_PIPELINES = 48, MOST_SHADERS = 256 };
 
-/* Gradients come in more forms than that yet: what is reached, which should become less, not more. */
+/* Gradients come in more forms than that yet: what is reached, which should become less, not more. (Norms in weights of
+ * convolutions, decision 21, took 16 more: products and sums over weights of many sizes.) */
 static const struct {
   const char *workload;
   int most;
-} reached_in_training[] = {{"ResNet-50", 73}};
+} reached_in_training[] = {{"ResNet-50", 89}};
 
 /* A large GPU with matrices, and a small one without. */
 static const struct {
