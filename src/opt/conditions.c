@@ -237,12 +237,12 @@ bool when_m_is_n_on_one_shape_yz(const rule_match *m) {
 }
 
 /* --- convolution --- */
-/* A factor of each channel goes into w rather than onto the result, of which w must have at most two times the elements: beyond
+/* A factor of each channel goes into w rather than onto the result, which must have at least as many elements: beyond
  * that a product of weights costs more than it saves. In 16 bits such a product would be rounded once more. */
 bool when_w_takes_a_factor(const rule_match *m) {
   const sn_graph *g = m->e->dims;
   double result = type_elements(g, &egraph_class(m->e, m->root)->type);
-  return when_x_is_f32(m) && type_elements(g, match_type(m, 'w')) <= 2 * result;
+  return when_x_is_f32(m) && type_elements(g, match_type(m, 'w')) <= result;
 }
 bool when_w_takes_a_factor_and_z_is_zero(const rule_match *m) {
   return when_w_takes_a_factor(m) && when_z_is_zero(m);

@@ -54,12 +54,12 @@
   "4, 4]\n"
 #define REVERSED " start=-1 stop=4611686018427387903 step=-1\n"
 
-/* %7 is a convolution; of 3 images its result has half as many elements as there are weights. %8 is a norm behind it with given
+/* %7 is a convolution; of 3 images its result has as many elements as there are weights. %8 is a norm behind it with given
  * statistics, %16 the convolution with these in its weights. */
 #define VECTOR(i, name, t) "%" #i " = input() name=\"" name "\" dtype=" t " shape=[4]\n"
 #define ONE_STEP           " stride=[1] pad_before=[0] pad_after=[0] dilation=[1] groups=1\n"
 #define CONV(images, t, bias)                                                                 \
-  "%1 = input() name=\"x\" dtype=" t " shape=[" images ", 4, 4]\n"                            \
+  "%1 = input() name=\"x\" dtype=" t " shape=[" images ", 4, 6]\n"                            \
   "%2 = input() name=\"w\" dtype=" t " shape=[4, 4, 3]\n" VECTOR(3, "g", t) VECTOR(4, "b", t) \
       VECTOR(6, "v", t) VECTOR(17, "bias", t) "%7 = conv(%1, %2, " bias ")" ONE_STEP
 #define NORM "%8 = batch_norm(%7, %3, %4, %5, %6) eps=0.01\n"
@@ -230,7 +230,7 @@ static const goal never[] = {
     {"a convolution with a bias", CONV("3", "f32", "%17") MEAN NORM FOLDED},
     {"statistics of the batch", CONV("3", "f32", "none") MEAN
      "%20 = batch_norm_train(%7, %3, %4, %5, %6) momentum=0.1 eps=0.01\n%8 = reshape(%20) "
-     "shape=[3, 4, 2]\n" FOLDED},
+     "shape=[3, 4, 4]\n" FOLDED},
     {"statistics of a group",
      CONV("3", "f32", "none") MEAN "%8 = group_norm(%7, %3, %4) groups=4 eps=0.01\n" FOLDED},
     {"a triangle that lacks its diagonal, with a low number",
