@@ -103,8 +103,9 @@ SN_MUST_USE SN_API sn_status sn_session_output_type(sn_session *session, int out
  * zeros, and there are no steps --- */
 
 typedef struct sn_session_stats {
-  int64_t compiles, prepares, runs;  /* since it was made; good runs only */
-  int64_t steps, launches, barriers; /* of one run, prepare aside */
+  int64_t compiles, prepares, runs; /* since it was made; good runs only */
+  int64_t steps, launches,
+      barriers; /* of one run, prepare aside; barriers: how often some wait for those before */
   int64_t prepare_steps; /* first steps of the plan, run when a state that they read has changed */
   int64_t arena_bytes, prepare_bytes; /* beside states, inputs and outputs */
   int64_t pipelines;                  /* a GPU's kernels that differ; 0 elsewhere */

@@ -44,6 +44,8 @@ static sn_status add_training(sn_graph **graph, const sn_workload *w, sn_value l
   sn_optimizer adam = {.kind = SN_ADAM};
   char name[32];
   int n = sn_workload_trainable(w, *graph, states, MOST_STATES - 1);
+  if (!CHECK(n < MOST_STATES))
+    return SN_ERR_INVALID;
   states[n] = loss;
   SN_TRY(cli_recognise(graph, states, n + 1));
   sn_graph *g = *graph;

@@ -51,7 +51,8 @@ static bool find_touches(checker *c) {
         for (int j = 0; j < l->parts[k].n_slots; j++)
           if (l->parts[k].slots[j].kind == SLOT_ADDRESS) {
             uint32_t v = l->parts[k].slots[j].value;
-            CHECK(c->uses[v] != 0); /* its step tells of it */
+            CHECK(c->uses[v] == 1 ||
+                  c->uses[v] == 2); /* its step tells of it, and does one of both */
             c->touches[at++] = (struct touch){v, c->uses[v] & 2};
           }
     }
@@ -107,15 +108,19 @@ static int section_of(const checker *c, int number) {
   return s < p->n_prepare ? 0 : s < p->n_prepare + p->n_main ? 1 : 2;
 }
 
+static bool is_ordered(const checker *c, int number) {
+  return !c->dp.launches[number].of->kept && launch_runs(&c->dp.launches[number]);
+}
+
 static void check_pairs(const checker *c) {
   for (int b = 0; b < c->dp.n_launches; b++) {
     int least = 0, own = c->dp.launches[b].phase;
-    if (c->dp.launches[b].of->kept) {
+    if (!is_ordered(c, b)) {
       CHECK_EQ_INT(own, -1);
       continue;
     }
     for (int a = 0; a < b; a++)
-      if (!c->dp.launches[a].of->kept && section_of(c, a) == section_of(c, b) && conflict(c, a, b))
+      if (is_ordered(c, a) && section_of(c, a) == section_of(c, b) && conflict(c, a, b))
         least = least > c->dp.launches[a].phase + 1 ? least : c->dp.launches[a].phase + 1;
     if (own != least)
       FAIL("launch %d of step %d is in phase %d, not %d", b, c->step[b], own, least);
@@ -132,7 +137,7 @@ static void check_order(const checker *c) {
     }
   CHECK_EQ_INT(n, c->dp.n_ordered);
   for (int i = 0; i < c->dp.n_launches; i++)
-    n -= !c->dp.launches[i].of->kept;
+    n -= is_ordered(c, i);
   CHECK_EQ_INT(n, 0);
 }
 
@@ -144,9 +149,10 @@ static phases_tally tally_of(const checker *c) {
     behind = behind || (s > p->n_prepare && p->steps[s].barrier);
     for (int i = c->dp.steps[s].first; i < c->dp.steps[s].first + c->dp.steps[s].n; i++) {
       const lowered_launch *l = &c->dp.launches[i];
-      if (l->of->kept)
+      behind = behind || l->of->after;
+      if (!is_ordered(c, i))
         continue;
-      t.barriers += behind || l->of->after;
+      t.barriers += behind;
       t.phases = t.phases > l->phase ? t.phases : l->phase + 1;
       behind = false;
     }
@@ -159,8 +165,6 @@ phases_tally phases_check(sn_ctx *ctx, const program *p, const step_launches *ma
   phases_tally t = {0};
   arena_init(&c.dp.memory, ctx);
   bool ok = CHECK(plan_take_launches(&c.dp, made) == SN_OK);
-  for (int i = 0; i < c.dp.n_launches; i++)
-    c.dp.launches[i].all = 1;
   ok = ok && CHECK(plan_phases(&c.dp) == SN_OK) && find_touches(&c);
   if (ok) {
     check_pairs(&c);

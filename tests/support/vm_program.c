@@ -4,6 +4,7 @@
 #include "device/vulkan/emit_alike.h"
 #include "device/vulkan/emit_pairs.h"
 #include "ir/dtype.h"
+#include "support/launch_order.h"
 #include "support/vm_launch.h"
 #include "support/vm_validate.h"
 
@@ -20,7 +21,10 @@ typedef struct machine {
   struct shader_table shaders;
   struct kept_table kept_entries;
   struct alike_table alike;
-  step_launches *made;    /* by step */
+  step_launches *made; /* by step */
+  launch_order in_order;
+  bool *forgotten;        /* by value */
+  int phases;             /* that began so far */
   vm_memory *home[HOMES]; /* arenas: one; leaves and constants: by index */
   int n_home[HOMES];
   vm_memory failures, zeros, scratch, kept;
@@ -227,9 +231,54 @@ static sn_status run_step(machine *m, int number, bool first) {
   return ok ? SN_OK : finding(m, number);
 }
 
-static sn_status run_steps(machine *m, int from, int n) {
-  for (int i = 0; i < n; i++)
-    SN_TRY(run_step(m, from + i, i == 0));
+static sn_status run_steps(machine *m, int section) {
+  const program *p = m->p;
+  const int n[ORDER_SECTIONS] = {p->n_prepare, p->n_main, p->n_commit};
+  int first = 0;
+  for (int i = 0; i < section; i++)
+    first += n[i];
+  for (int i = 0; i < n[section]; i++)
+    SN_TRY(run_step(m, first + i, i == 0));
+  return SN_OK;
+}
+
+/* A value holds nothing before the first launch of its step that has to do with it. */
+static void forget_touched(machine *m, const ordered_launch *l) {
+  for (int p = 0; p < l->of->n_parts; p++)
+    for (int k = 0; k < l->of->parts[p].n_slots; k++) {
+      const slot *x = &l->of->parts[p].slots[k];
+      const program_value *v = &m->p->values[x->value];
+      if (x->kind != SLOT_ADDRESS || m->forgotten[x->value] || v->first != l->step ||
+          !in_arena(v) || v->in_place_of)
+        continue;
+      m->forgotten[x->value] = true;
+      vm_memory_define(&m->home[v->home][0], (size_t)v->offset, value_bytes(m, v), false);
+    }
+}
+
+static sn_status run_ordered(machine *m, const ordered_launch *l, bool begins) {
+  const step *before = l->step > 0 ? &m->p->steps[l->step - 1] : NULL;
+  launch alone = *l->of;
+  alone.after = false;
+  m->absorbed = before && before->kind == STEP_ROW && m->made[l->step - 1].n == 0 ? before : NULL;
+  size_t scratch = (size_t)m->made[l->step].scratch_bytes;
+  m->launcher.scratch =
+      vm_map(m->v, &m->scratch, (size_t)l->scratch_at, scratch, VM_READ | VM_WRITE);
+  allow_uses(m, &m->p->steps[l->step]);
+  forget_touched(m, l);
+  step_launches one = {.n = 1, .launches = &alone};
+  return vm_launch(&m->launcher, &one, begins) ? SN_OK : finding(m, l->step);
+}
+
+static sn_status run_section(machine *m, int section) {
+  if (m->x->by_step)
+    return run_steps(m, section);
+  vm_barrier(m->v);
+  for (int i = 0; i < m->in_order.n[section]; i++) {
+    const ordered_launch *l = &m->in_order.at[section][i];
+    bool begins = l->begins && i > 0 && ++m->phases != m->x->without;
+    SN_TRY(run_ordered(m, l, begins));
+  }
   return SN_OK;
 }
 
@@ -243,14 +292,26 @@ static sn_status find_failure(machine *m) {
   return SN_OK;
 }
 
-static sn_status run_all(machine *m) {
-  const program *p = m->p;
-  SN_TRY(emit_all(m));
-  SN_TRY(run_steps(m, 0, p->n_prepare));
+static sn_status run_sections(machine *m) {
+  SN_TRY(run_section(m, 0));
   SN_TRY(run_kept(m));
-  SN_TRY(run_steps(m, p->n_prepare, p->n_main));
+  SN_TRY(run_section(m, 1));
   SN_TRY(find_failure(m));
-  return run_steps(m, p->n_prepare + p->n_main, p->n_commit);
+  return run_section(m, 2);
+}
+
+static sn_status run_all(machine *m) {
+  SN_TRY(emit_all(m));
+  SN_TRY(launch_order_find(&m->memory, m->p, m->made, &m->in_order));
+  m->forgotten = arena_array(&m->memory, m->p->n_values, sizeof *m->forgotten);
+  if (!m->forgotten)
+    return SN_ERR_NO_MEMORY;
+  if (m->x->by_step)
+    return run_sections(m);
+  vm_memory_create(&m->scratch, (size_t)m->in_order.scratch_bytes);
+  sn_status status = run_sections(m);
+  vm_memory_destroy(&m->scratch);
+  return status;
 }
 
 static sn_status take_results(machine *m) {

@@ -1,8 +1,8 @@
 /* Whole programs on the interpreter of SPIR-V (spirv_vm.h), without any driver: every step as the launches that the
  * Vulkan device emits for a target, memory of every home with exactly the bytes of each value. Beside what the
  * interpreter finds in shaders, it finds values that are read before they are made, values that a step touches though
- * it names them nowhere, and work that may run side by side (no barrier of the plan between) and touches the same
- * bytes.
+ * it names them nowhere, and work that may run side by side and touches the same bytes: launches go in the order and the phases in
+ * which a GPU gets them.
  *
  *   char why[1000];
  *   verdict = vm_check(graph, &numbers, 1, NULL, NULL, why, sizeof why);
@@ -22,6 +22,9 @@ typedef struct vm_execution {
   sn_precision precision;
   vm_order order;
   uint32_t seed;
+  bool
+      by_step; /* in the plan's order, at its barriers, as with timestamps and as on other devices */
+  int without; /* leaves out where the n-th phase begins, from 1; 0: none */
   const int64_t *sizes;
   const void *const *inputs; /* by leaf, as in device_run */
   void *const *outputs;
@@ -48,6 +51,8 @@ typedef struct vm_check_options {
       bf16; /* places of elements are known of matrices of bf16, too; else of some programs' alone */
   void (*change)(void *user, program *p); /* before it runs, to plant a fault; may be NULL */
   void *change_user;
+  bool by_step; /* as in vm_execution */
+  int without;
 } vm_check_options;
 typedef struct vm_tally {
   int runs, launches, shaders, matrix_shaders;

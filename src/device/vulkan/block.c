@@ -21,25 +21,6 @@ static uint64_t halves(uint64_t low, uint64_t high) { return low | high << 32; }
 
 /* --- laying out --- */
 
-static bool amount_varies(const amount *a) {
-  for (int i = 0; i < a->n; i++)
-    if (!dim_is_number(a->dims[i]))
-      return true;
-  return false;
-}
-
-static bool grid_varies(const launch *l) {
-  for (int i = 0; i < l->n_parts; i++) {
-    const launch_part *p = &l->parts[i];
-    if (amount_varies(&p->when))
-      return true;
-    for (int k = 0; k < p->n_grid; k++)
-      if (amount_varies(&p->grid[k]))
-        return true;
-  }
-  return false;
-}
-
 static int firsts(const launch *l) { return l->code->merged ? block_even(l->n_parts) : 0; }
 
 static int stride(const launch *l) {
@@ -65,7 +46,6 @@ static sn_status lay_out(device_plan *dp, int *out_slots) {
     if (words * 8 > range)
       return diag_fail(dp->ctx, SN_ERR_INTERNAL, "vulkan: a parameter block is too large");
     l->block = (uint32_t)at;
-    l->varies = grid_varies(l->of);
     at = (at + words * 8 + align - 1) / align * align;
     *out_slots += l->of->n_parts * stride(l->of);
   }
@@ -158,15 +138,17 @@ static void place_counts(device_plan *dp, lowered_launch *l) {
 
 static int64_t part_groups(const plan_params *b, const lowered_launch *l, int i) {
   const launch_part *p = &l->of->parts[i];
+  if (!l->varies)
+    return part_fixed_groups(p);
   const part_count *c = &b->counts[l->counted + i];
   int64_t groups = 1;
   if (p->when.n > 0) {
-    int64_t n = l->varies ? b->numbers[c->when].value : amount_at(&p->when, NULL);
+    int64_t n = b->numbers[c->when].value;
     if (n < p->least || n > p->most)
       return 0;
   }
   for (int k = 0; k < p->n_grid; k++)
-    groups *= l->varies ? b->numbers[c->factor[k]].value : amount_at(&p->grid[k], NULL);
+    groups *= b->numbers[c->factor[k]].value;
   return groups;
 }
 

@@ -23,7 +23,7 @@ typedef struct phase {
 } phase;
 
 /* How many phases a section has; who of it begins one. */
-static int find_phases(device_plan *dp, const plan_section *section, phase *phases) {
+static int count_phases(device_plan *dp, const plan_section *section, phase *phases) {
   int n = 0;
   for (int i = section->first; i < section->first + section->n; i++) {
     lowered_launch *l = &dp->launches[dp->order[i]];
@@ -70,7 +70,7 @@ sn_status plan_chain(device_plan *dp, bool timed) {
   for (int s = 0; s < PLAN_SECTIONS; s++) {
     const plan_section *section = &dp->sections[s];
     bool chains = dp->target.chains && s == PLAN_MAIN && !timed;
-    int n = find_phases(dp, section, phases);
+    int n = count_phases(dp, section, phases);
     for (int i = section->first; i < section->first + section->n; i++) {
       lowered_launch *l = &dp->launches[dp->order[i]];
       bool waits = chains && l->phase > 0 && is_awaited(dp, &phases[l->phase - 1]);

@@ -13,6 +13,32 @@ bool amount_equal(const amount *a, const amount *b) {
          (a->n == 0 || memcmp(a->dims, b->dims, (size_t)a->n * sizeof *a->dims) == 0);
 }
 
+bool amount_varies(const amount *a) {
+  for (int i = 0; i < a->n; i++)
+    if (!dim_is_number(a->dims[i]))
+      return true;
+  return false;
+}
+
+bool launch_varies(const launch *l) {
+  for (int i = 0; i < l->n_parts; i++) {
+    const launch_part *p = &l->parts[i];
+    if (amount_varies(&p->when))
+      return true;
+    for (int k = 0; k < p->n_grid; k++)
+      if (amount_varies(&p->grid[k]))
+        return true;
+  }
+  return false;
+}
+
+int64_t part_fixed_groups(const launch_part *p) {
+  int64_t groups = 1, when = p->when.n > 0 ? amount_at(&p->when, NULL) : p->least;
+  for (int k = 0; k < p->n_grid; k++)
+    groups *= amount_at(&p->grid[k], NULL);
+  return p->when.n > 0 && (when < p->least || when > p->most) ? 0 : groups;
+}
+
 /* With s = ceil(log2 by) and m = floor(2^32 (2^s - by) / by) + 1, (x m / 2^32 + x) / 2^s is exact for all x below 2^32; for x below
  * 2^31 the sum does not exceed 32 bits. */
 uint64_t slot_inverse(int64_t by) {

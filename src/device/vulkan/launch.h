@@ -88,7 +88,7 @@ typedef struct step_launches {
   int n;
   const launch *launches;
   int64_t
-      scratch_bytes; /* at the symbols' maxima; no other step between two barriers may have them */
+      scratch_bytes; /* at the symbols' maxima; no other step that may run at once may have them: launches.c */
 } step_launches;
 
 /* What emitters may count on. Filled from the device's limits; tests fill it by hand. */
@@ -111,6 +111,10 @@ typedef struct gpu_target {
 static inline int block_even(int words) { return words + (words & 1); }
 int64_t amount_at(const amount *a, const int64_t *sizes);
 bool amount_equal(const amount *a, const amount *b);
+bool amount_varies(const amount *a); /* with symbols */
+/* Whether how many workgroups a launch has depends on symbols; how many a part has where it does not. */
+bool launch_varies(const launch *l);
+int64_t part_fixed_groups(const launch_part *p);
 /* The slot's word but for kinds that are addresses. */
 uint64_t slot_inverse(int64_t by);
 

@@ -36,7 +36,7 @@ typedef struct mark {
   int map;
   int64_t low, high;
   uint32_t owner;
-  bool writes;
+  bool reads, writes;
 } mark;
 
 typedef struct finder {
@@ -49,52 +49,6 @@ typedef struct finder {
 } finder;
 
 static int larger(int a, int b) { return a > b ? a : b; }
-
-/* --- steps' launches --- */
-
-/* Steps between two barriers have scratch memory side by side, and those behind the barrier at the other end of it, so that launches of
- * both may run at once. */
-static void place_scratch(device_plan *dp) {
-  const program *p = dp->program;
-  int n = program_steps(p);
-  int64_t size = 0, before = 0, most = 0;
-  bool high = false;
-  for (int i = 0; i < n; i++) {
-    lowered_step *s = &dp->steps[i];
-    if (i == p->n_prepare || i == p->n_prepare + p->n_main || p->steps[i].barrier) {
-      before = size;
-      size = 0;
-      high = !high;
-    }
-    s->scratch_at = high ? -size - s->scratch_bytes : size; /* below 0: from the high end */
-    size += s->scratch_bytes;
-    most = max_i64(most, before + size);
-  }
-  for (int i = 0; i < n; i++)
-    dp->steps[i].scratch_at += dp->steps[i].scratch_at < 0 ? most : 0;
-  dp->scratch = (plan_room){.what = "scratch memory", .bytes = most};
-}
-
-sn_status plan_take_launches(device_plan *dp, const step_launches *made) {
-  int n = program_steps(dp->program), room = 0;
-  dp->steps = arena_array(&dp->memory, (size_t)n, sizeof *dp->steps);
-  if (!dp->steps)
-    return SN_ERR_NO_MEMORY;
-  for (int i = 0; i < n; i++) {
-    int64_t scratch = (made[i].scratch_bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
-    dp->steps[i] = (lowered_step){.first = room, .n = made[i].n, .scratch_bytes = scratch};
-    room += made[i].n;
-  }
-  place_scratch(dp);
-  dp->launches = arena_array(&dp->memory, (size_t)room, sizeof *dp->launches);
-  dp->order = arena_array(&dp->memory, (size_t)room, sizeof *dp->order);
-  if (!dp->launches || !dp->order)
-    return SN_ERR_NO_MEMORY;
-  for (int i = 0; i < n; i++)
-    for (int k = 0; k < made[i].n; k++)
-      dp->launches[dp->n_launches++].of = &made[i].launches[k];
-  return SN_OK;
-}
 
 /* --- maps --- */
 
@@ -127,8 +81,9 @@ static int highest(const map *m, const mark *x) {
   int most = 0;
   for (int i = stretch_at(m, x->low); i < m->n && m->list[i].low < x->high; i++) {
     const stretch *s = &m->list[i];
-    int written = x->writes && s->owner == x->owner ? s->before : s->written;
-    most = larger(most, x->writes ? larger(written, s->read) : written);
+    bool piece = !x->reads && s->owner == x->owner; /* who writes another one is not waited for */
+    most = larger(most, piece ? s->before : s->written);
+    most = larger(most, x->writes ? s->read : 0);
   }
   return most;
 }
@@ -137,12 +92,12 @@ static void note(map *m, const mark *x, int number) {
   int from = cut_at(m, x->low), to = cut_at(m, x->high);
   for (int i = from; i < to; i++) {
     stretch *s = &m->list[i];
-    if (!x->writes)
-      s->read = larger(s->read, number);
-    else if (s->owner == x->owner)
+    if (x->writes && s->owner != x->owner)
+      *s = (stretch){s->low, x->owner, larger(s->written, s->read), 0, 0};
+    if (x->writes)
       s->written = larger(s->written, number);
-    else
-      *s = (stretch){s->low, x->owner, larger(s->written, s->read), number, 0};
+    if (x->reads)
+      s->read = larger(s->read, number);
   }
 }
 
@@ -158,12 +113,17 @@ static int map_of(value_home home) {
   }
 }
 
-/* False: nothing that could conflict. What its step does not name it may write. */
+/* False: nothing that could conflict. What its step does not name it may read and write. */
 static bool mark_value(const finder *f, uint32_t value, mark *out) {
   const program_value *v = &f->dp->program->values[value];
-  bool placed = v->home == HOME_ARENA || v->home == HOME_PREPARED, writes = f->how[value] != READS;
+  bool placed = v->home == HOME_ARENA || v->home == HOME_PREPARED;
   int64_t low = placed ? v->offset : v->index;
-  *out = (mark){map_of(v->home), low, placed ? low + v->bytes : low + 1, value, writes};
+  *out = (mark){.map = map_of(v->home),
+                .low = low,
+                .high = placed ? low + v->bytes : low + 1,
+                .owner = value,
+                .reads = f->how[value] != WRITES,
+                .writes = f->how[value] != READS};
   return out->map >= 0 && v->bytes > 0;
 }
 
@@ -178,8 +138,11 @@ static int mark_launch(const finder *f, int index, const launch *l, mark *out) {
       n += x->kind == SLOT_ADDRESS && mark_value(f, x->value, &out[n]);
     }
   if (scratch && s->scratch_bytes > 0)
-    out[n++] = (mark){IN_SCRATCH, s->scratch_at, s->scratch_at + s->scratch_bytes,
-                      f->dp->program->n_values + (uint32_t)index, true};
+    out[n++] = (mark){.map = IN_SCRATCH,
+                      .low = s->scratch_at,
+                      .high = s->scratch_at + s->scratch_bytes,
+                      .owner = f->dp->program->n_values + (uint32_t)index,
+                      .writes = true};
   return n;
 }
 
@@ -240,7 +203,7 @@ static void forget(finder *f) {
   }
 }
 
-/* `after` begins a level of a step's launches: those before it must be done. */
+/* `after` begins a level of a step's launches, those before which must be done: also where its own launch does nothing. */
 static void find_phases(finder *f, int first, int n) {
   forget(f);
   for (int s = first; s < first + n; s++) {
@@ -248,9 +211,9 @@ static void find_phases(finder *f, int first, int n) {
     int most = 0, least = 0;
     for (int i = of->first; i < of->first + of->n; i++) {
       const lowered_launch *l = &f->dp->launches[i];
+      least = l->of->after ? most + 1 : least;
       if (!counts(l))
         continue;
-      least = l->of->after ? most + 1 : least;
       f->phase[i] = larger(number_of(f, i), least);
       most = larger(most, f->phase[i]);
     }
@@ -266,10 +229,10 @@ static void find_chains(finder *f, int first, int n) {
     int most = 0, least = 0;
     for (int i = of->first + of->n - 1; i >= of->first; i--) {
       const lowered_launch *l = &f->dp->launches[i];
-      if (!counts(l))
-        continue;
-      f->behind[i] = larger(number_of(f, i), least);
-      most = larger(most, f->behind[i]);
+      if (counts(l)) {
+        f->behind[i] = larger(number_of(f, i), least);
+        most = larger(most, f->behind[i]);
+      }
       least = l->of->after ? most + 1 : least;
     }
     note_step(f, of, f->behind);
@@ -289,8 +252,10 @@ static int by_place(const void *a, const void *b) {
   return x->behind != y->behind ? y->behind - x->behind : x->launch - y->launch;
 }
 
-static void order_section(finder *f, int first, int n, place *places, plan_section *out) {
+static void order_section(finder *f, int number, place *places) {
   device_plan *dp = f->dp;
+  plan_section *out = &dp->sections[number];
+  int first, n = plan_section_steps(dp, number, &first);
   find_phases(f, first, n);
   find_chains(f, first, n);
   *out = (plan_section){.first = dp->n_ordered};
@@ -305,13 +270,21 @@ static void order_section(finder *f, int first, int n, place *places, plan_secti
   }
 }
 
+/* Addresses, and scratch memory. */
+static size_t most_marks(const launch *l) {
+  size_t n = 1;
+  for (int p = 0; p < l->n_parts; p++)
+    for (int k = 0; k < l->parts[p].n_slots; k++)
+      n += l->parts[p].slots[k].kind == SLOT_ADDRESS;
+  return n;
+}
+
 static sn_status find(finder *f, arena *memory) {
   device_plan *dp = f->dp;
   const program *p = dp->program;
   size_t n = (size_t)dp->n_launches, room = 1;
   for (size_t i = 0; i < n; i++)
-    for (int k = 0; k < dp->launches[i].of->n_parts; k++)
-      room += (size_t)dp->launches[i].of->parts[k].n_slots + 1;
+    room += most_marks(dp->launches[i].of);
   f->how = arena_array(memory, p->n_values, sizeof *f->how);
   f->marks = arena_array(memory, room, sizeof *f->marks);
   f->first = arena_array(memory, n + 1, sizeof *f->first);
@@ -326,9 +299,8 @@ static sn_status find(finder *f, arena *memory) {
   if (!ok)
     return SN_ERR_NO_MEMORY;
   mark_all(f);
-  const int size[PLAN_SECTIONS] = {p->n_prepare, p->n_main, p->n_commit};
-  for (int i = 0, at = 0; i < PLAN_SECTIONS; at += size[i++])
-    order_section(f, at, size[i], places, &dp->sections[i]);
+  for (int i = 0; i < PLAN_SECTIONS; i++)
+    order_section(f, i, places);
   return SN_OK;
 }
 

@@ -1,5 +1,5 @@
 /* A program lowered for a GPU, for the files that make it up: device.c (making, the device's table), place.c (memory),
- * phases.c and chain.c (what waits for what), block.c (parameter blocks), record.c (commands), run.c (runs), mirror.c (memory that stores keep on a GPU).
+ * launches.c, phases.c and chain.c (what waits for what), block.c (parameter blocks), record.c (commands), run.c (runs), mirror.c (memory that stores keep on a GPU).
  *
  * Invariants: nothing of it is touched by the host while a run of it is on the GPU; a run waits for its end. The blocks' copy
  * in the host's memory (`blocks.words`) is what the GPU has, but for the lines marked dirty.
@@ -51,7 +51,7 @@ typedef struct lowered_launch {
   int64_t all; /* of them that do something */
 } lowered_launch;
 
-/* Whether it is recorded. */
+/* Whether it does anything. */
 static inline bool launch_runs(const lowered_launch *l) { return l->varies || l->all > 0; }
 
 typedef struct lowered_step {
@@ -60,7 +60,7 @@ typedef struct lowered_step {
 } lowered_step;
 
 /* Prepare, main, commit: launches order[first] … as they are recorded. */
-enum { PLAN_SECTIONS = 3, PLAN_MAIN = 1 };
+enum { PLAN_PREPARE, PLAN_MAIN, PLAN_COMMIT, PLAN_SECTIONS };
 typedef struct plan_section {
   int first, n;
 } plan_section;
@@ -103,14 +103,15 @@ typedef struct plan_params {
 
 /* Recorded commands: prepare, main, copies of small outputs to the host (one for each set), commit; and main in parts, once a run
  * is watched. */
-enum { RECORD_STEPS = 32 /* in one part of main, as a rule */ };
+enum { RECORD_STEPS = 32 /* for each part of main */ };
 typedef struct plan_commands {
   vk_handle pool, sets, set, semaphore, queries;
   uint64_t ticks;  /* of the semaphore */
   vk_handle *list; /* prepare, main, collect, collect, commit, parts of main … */
   int n_parts;
-  bool timed;  /* recorded with timestamps */
-  bool parted; /* the parts are recorded */
+  bool recorded; /* and right: only then what follows says something */
+  bool timed;    /* with timestamps */
+  bool parted;   /* the parts, too */
 } plan_commands;
 
 struct device_plan {
@@ -152,6 +153,18 @@ struct device_plan {
   uint64_t *ticks; /* of the queries, as read */
 };
 
+/* How many steps a section has; *first: its first one. */
+static inline int plan_section_steps(const device_plan *dp, int section, int *first) {
+  const program *p = dp->program;
+  const int n[PLAN_SECTIONS] = {p->n_prepare, p->n_main, p->n_commit};
+  *first = 0;
+  for (int i = 0; i < section; i++)
+    *first += n[i];
+  return n[section];
+}
+/* Of n things in so many parts: where part i begins. */
+static inline int plan_part_at(int n, int i, int parts) { return (int)((int64_t)n * i / parts); }
+
 /* place.c */
 sn_status vk_plan_place(device_plan *dp) SN_MUST_USE;
 void plan_unplace(device_plan *dp);
@@ -171,9 +184,11 @@ sn_status plan_params_fill(device_plan *dp, const int64_t *sizes) SN_MUST_USE;
 
 void plan_set_word(plan_params *b, uint32_t word, uint64_t value);
 
-/* phases.c */
-/* Makes the plan's launches of those that its steps became, and finds room for their scratch memory. `made`, by step, stays with the plan. */
+/* launches.c */
+/* `made`, by step, stays with the plan. */
 sn_status plan_take_launches(device_plan *dp, const step_launches *made) SN_MUST_USE;
+
+/* phases.c */
 /* The order of launches, and which may run at once. */
 sn_status plan_phases(device_plan *dp) SN_MUST_USE;
 

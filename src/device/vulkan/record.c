@@ -1,7 +1,7 @@
 /* The commands of a plan, recorded once: prepare, main, commit; and main in parts. See plan.h.
  *
- * Only the barriers that steps ask for are there (chain.c), and one at the begin of each section, behind what was copied or committed
- * before. With timestamps every step stands alone. */
+ * Launches go by phases (phases.c). There is a barrier where one begins that does not wait by itself (chain.c), and one at the begin of each
+ * section, behind what was copied or committed before. With timestamps every step stands alone, in the plan's order. */
 #include "device/vulkan/plan.h"
 
 /* --- room for them --- */
@@ -123,11 +123,15 @@ static void record_step(recording *r, int index, bool first) {
   const lowered_step *s = &dp->steps[index];
   if (!first)
     compute_barrier(r);
+  bool waits = false; /* also behind a launch that does nothing */
   stamp(r, plan_query(index));
   for (int i = 0; i < s->n; i++) {
     const lowered_launch *l = &dp->launches[s->first + i];
-    if (!l->of->kept)
-      record_launch(r, l, l->of->after);
+    waits = waits || l->of->after;
+    if (l->of->kept || !launch_runs(l))
+      continue;
+    record_launch(r, l, waits);
+    waits = false;
   }
   stamp(r, plan_query(index) + 1);
 }
@@ -154,24 +158,18 @@ static void record_kept(recording *r) {
       record_launch(r, &dp->launches[i], false);
 }
 
-/* Of n things, where the i-th of so many parts begins. */
-static int part_at(int n, int i, int parts) { return (int)((int64_t)n * i / parts); }
-
 static void record_launches(recording *r, const plan_section *section, int i, int parts) {
   const device_plan *dp = r->dp;
-  int end = section->first + part_at(section->n, i + 1, parts);
-  for (int k = section->first + part_at(section->n, i, parts); k < end; k++) {
+  int end = section->first + plan_part_at(section->n, i + 1, parts);
+  for (int k = section->first + plan_part_at(section->n, i, parts); k < end; k++) {
     const lowered_launch *l = &dp->launches[dp->order[k]];
     record_launch(r, l, l->behind && !l->chained);
   }
 }
 
 static void record_timed(recording *r, int section, int i, int parts) {
-  const program *p = r->dp->program;
-  const int size[PLAN_SECTIONS] = {p->n_prepare, p->n_main, p->n_commit};
-  int first = section > 0 ? p->n_prepare : 0, n = size[section];
-  first += section > PLAN_MAIN ? p->n_main : 0;
-  int from = part_at(n, i, parts), to = part_at(n, i + 1, parts);
+  int first, n = plan_section_steps(r->dp, section, &first);
+  int from = plan_part_at(n, i, parts), to = plan_part_at(n, i + 1, parts);
   if (to > from)
     r->dp->gpu->vk.CmdResetQueryPool(r->to, r->dp->commands.queries,
                                      (uint32_t)plan_query(first + from),
@@ -195,7 +193,7 @@ static sn_status record_part(device_plan *dp, vk_handle to, int section, int i, 
     record_timed(&r, section, i, parts);
   else
     record_launches(&r, &dp->sections[section], i, parts);
-  if (to == plan_prepare(dp))
+  if (section == PLAN_PREPARE)
     record_kept(&r);
   if (i + 1 == parts)
     barrier(&r, VK_PIPELINE_STAGE_COMPUTE, VK_ACCESS_SHADER_WRITE, VK_PIPELINE_STAGE_HOST,
@@ -238,13 +236,14 @@ sn_status plan_record(device_plan *dp, bool timed) {
   plan_commands *c = &dp->commands;
   if (timed)
     SN_TRY(create_queries(dp));
-  SN_TRY(plan_chain(dp, timed));
+  c->recorded = c->parted = false;
   c->timed = timed;
-  c->parted = false;
+  SN_TRY(plan_chain(dp, timed));
   for (int i = 0; i < PLAN_SECTIONS; i++)
     SN_TRY(record_part(dp, to[i], i, 0, 1));
   for (int set = 0; set < 2; set++)
     SN_TRY(record_collect(dp, c->list[2 + set], set));
+  c->recorded = true;
   return SN_OK;
 }
 

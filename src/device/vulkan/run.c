@@ -159,7 +159,8 @@ static sn_status poll(device_plan *dp, const sn_progress *progress, int i, int n
                    n);
 }
 
-/* Part by part, at most two of them on the GPU, so that the host can stop the run on the way. */
+/* Part by part, at most two of them on the GPU, so that the host can stop the run on the way. Parts are of launches by phases: how many
+ * steps are done is about right. */
 static sn_status submit_watched(device_plan *dp, const device_run *run) {
   plan_commands *c = &dp->commands;
   SN_TRY(plan_record_parts(dp));
@@ -167,7 +168,7 @@ static sn_status submit_watched(device_plan *dp, const device_run *run) {
   for (int i = 0; i < c->n_parts && status == SN_OK; i++) {
     vk_handle commands = plan_part(dp, i);
     int n = dp->program->n_main;
-    status = poll(dp, run->progress, (int)((int64_t)n * i / c->n_parts), n);
+    status = poll(dp, run->progress, plan_part_at(n, i, c->n_parts), n);
     if (status == SN_OK)
       status = submit(dp, &commands, 1);
     if (status == SN_OK && i > 0)
@@ -224,7 +225,7 @@ static sn_status execute(device_plan *dp, const device_run *run) {
 static sn_status prepare(device_plan *dp, const device_run *run) {
   bool timed = run->span != NULL && dp->gpu->limits.timestamp_ns > 0;
   SN_TRY(gpu_check(dp->gpu, dp->ctx));
-  if (timed != dp->commands.timed)
+  if (!dp->commands.recorded || timed != dp->commands.timed)
     SN_TRY(plan_record(dp, timed));
   SN_TRY(bind_values(dp, run));
   SN_TRY(plan_params_fill(dp, run->sizes));

@@ -129,7 +129,7 @@ static void leave_out(void *user, program *p) {
   f->beyond = true;
 }
 
-/* A plan without one of its barriers is found out, but where the step's own launches wait for each other before they
+/* As other devices have it, and this one with timestamps: a plan without one of its barriers is found out, but where the step's own launches wait for each other before they
  * touch what the barrier is for. */
 TEST(missing_barriers) {
   sn_ctx *ctx;
@@ -141,13 +141,33 @@ TEST(missing_barriers) {
   REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
   if (CHECK(train_graph_build(ctx, &o, &g) == SN_OK)) {
     for (; !f.beyond; f.wanted++) {
-      vm_check_options c = {.change = leave_out, .change_user = &f};
+      vm_check_options c = {.change = leave_out, .change_user = &f, .by_step = true};
       plan_verdict v = vm_check(g, &(plan_numbers){0}, 1, &c, NULL, why, sizeof why);
       found += v == PLAN_WRONG;
       if (v == PLAN_WRONG && (f.beyond || !strstr(why, "a race")))
         FAIL("barrier %d, before \"%s\": %s", f.wanted, f.step, why);
     }
     CHECK(found > 10 && found >= f.wanted - 3);
+    sn_graph_destroy(g);
+  }
+  sn_ctx_destroy(ctx);
+}
+
+/* No phase begins for nothing. */
+TEST(missing_phases) {
+  enum { MANY = 20 };
+  sn_ctx *ctx;
+  sn_graph *g;
+  char why[1000];
+  train_graph_options o = train_graph_tiny(SN_MODEL_GPT2, 1);
+  REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
+  if (CHECK(train_graph_build(ctx, &o, &g) == SN_OK)) {
+    for (int i = 1; i <= MANY; i++) {
+      vm_check_options c = {.without = i};
+      plan_verdict v = vm_check(g, &(plan_numbers){0}, 1, &c, NULL, why, sizeof why);
+      if (v != PLAN_WRONG || !strstr(why, "a race"))
+        FAIL("without phase %d: %s", i, v == PLAN_WRONG ? why : "no finding");
+    }
     sn_graph_destroy(g);
   }
   sn_ctx_destroy(ctx);
