@@ -33,10 +33,12 @@ bool launch_varies(const launch *l) {
 }
 
 int64_t part_fixed_groups(const launch_part *p) {
-  int64_t groups = 1, when = p->when.n > 0 ? amount_at(&p->when, NULL) : p->least;
+  int64_t groups = 1, when = p->when.n > 0 ? amount_at(&p->when, NULL) : 0;
+  if (p->when.n > 0 && (when < p->least || when > p->most))
+    return 0;
   for (int k = 0; k < p->n_grid; k++)
     groups *= amount_at(&p->grid[k], NULL);
-  return p->when.n > 0 && (when < p->least || when > p->most) ? 0 : groups;
+  return groups;
 }
 
 /* With s = ceil(log2 by) and m = floor(2^32 (2^s - by) / by) + 1, (x m / 2^32 + x) / 2^s is exact for all x below 2^32; for x below

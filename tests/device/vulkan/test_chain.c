@@ -143,6 +143,27 @@ TEST(results_are_the_same) {
   end(&t);
 }
 
+/* Commands that could not be recorded are not those of the next run. */
+TEST(a_failed_recording_is_made_again) {
+  enum { NO_HOST_MEMORY = -1 };
+  static world t;
+  float want[ROWS * WIDTH];
+  if (!start(&t, "1", false))
+    return;
+  device_run run = run_of(&t);
+  CHECK(t.d->run(t.dp, &run) == SN_OK);
+  memcpy(want, t.y, sizeof want);
+  for (int timed = 1; timed >= 0; timed--) {
+    run.span = timed ? note_span : NULL;
+    run.span_user = &t;
+    gpu_fault_plant("BeginCommandBuffer", 2, NO_HOST_MEMORY);
+    CHECK(t.d->run(t.dp, &run) != SN_OK);
+    gpu_fault_plant(NULL, 0, 0);
+    check_run(&t, &run, want);
+  }
+  end(&t);
+}
+
 /* What stands in the blocks of those who wait must not change with sizes. */
 TEST(numbers_that_vary_have_barriers) {
   static world t;
