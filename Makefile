@@ -44,6 +44,13 @@ check-long: ## the checks that take minutes to hours
 	@$(COMPILE) --target long_tests
 	@scripts/run_tests.sh -l -b $(BUILD) $(T)
 
+.PHONY: check-gpu
+check-gpu: ## the tests on the GPU of this machine (T=memory, goldens, edges or pipeline alone)
+	@scripts/setup.sh build test
+	@$(MAKE) --no-print-directory all
+	@$(COMPILE) --target tests long_tests
+	@scripts/check_gpu.sh $(BUILD) $(T)
+
 .PHONY: lint
 lint: all ## layout, include rules, names, sizes
 	@scripts/lint.sh $(BUILD)

@@ -1,29 +1,37 @@
 #!/usr/bin/env bash
 # test_vulkan.sh BUILD: tests of the pipeline and of models once more, on the first GPU with Vulkan's validation layer on, whose
 # messages are errors: every case of every op, 100 random graphs, `sinew check` on the families of models. Graphs are planned fused and
-# optimised, and neither: PLAN_MODES.
+# optimised, and neither: PLAN_MODES. check_gpu.sh runs it with other precisions and more JOBS, without the layer.
 set -u
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${1:-$root/build}
 shared=${SINEW_SHARED:-$root/../shared}
+jobs=${JOBS:-2} # the software driver compiles on one core
+precision=${SINEW_TEST_PRECISION:-exact} # `sinew check` has bounds for exact results alone
 passed=0 failed=0 skipped=0
-export SINEW_TEST_DEVICE=vulkan SINEW_VULKAN_VALIDATE=1 SINEW_CACHE=off GALLIVM_PERF=nopt PLAN_GRAPHS=100 PLAN_MODES=9
+export SINEW_TEST_DEVICE=vulkan SINEW_VULKAN_VALIDATE=${SINEW_VULKAN_VALIDATE:-1} SINEW_CACHE=off
+export GALLIVM_PERF=nopt PLAN_GRAPHS=100 PLAN_MODES=9
 
-log=$(mktemp) ops_log=$(mktemp)
-trap 'rm -f "$log" "$ops_log"' EXIT
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
 
-# check NAME COMMAND...: one test, the end of its output shown when it fails.
-check() {
-  local name=$1
-  shift
-  if "$@" >"$log" 2>&1; then
+# report NAME STATUS LOG: one test, the end of its output shown when it failed.
+report() {
+  if [ "$2" -eq 0 ]; then
     passed=$((passed + 1))
   else
     failed=$((failed + 1))
-    echo "failed: $name: $*"
-    tail -20 "$log"
+    echo "failed: $1, $precision"
+    tail -20 "$3"
   fi
+}
+
+check() {
+  local name=$1 status=0
+  shift
+  "$@" >"$logs/check" 2>&1 || status=$?
+  report "$name" "$status" "$logs/check"
 }
 
 skip() {
@@ -42,13 +50,23 @@ if ! "$build/sinew" devices | grep -q '^vulkan'; then
   finish
 fi
 
-# The driver compiles on one core: one half of the ops goes beside all else.
-"$build/tests/test_compile_ops" 'every_op/[a-l]*' 'refused*' >"$ops_log" 2>&1 &
-ops=$!
-check "ops from m on" "$build/tests/test_compile_ops" 'every_op/[m-z]*'
-check "random graphs" "$build/tests/test_compile_random_graphs" random_graphs_are_planned_right
+# The ops are dealt out to as many processes as there are jobs; the last one's come when all else is done.
+"$build/tests/test_compile_ops" --list >"$logs/list"
+ops() {
+  local tests
+  mapfile -t tests < <(awk -v n="$jobs" -v i="$1" 'NR % n == i { print "=" $0 }' "$logs/list")
+  "$build/tests/test_compile_ops" "${tests[@]}" >"$logs/ops$1" 2>&1
+}
+pids=()
+for ((i = 1; i < jobs; i++)); do
+  ops "$i" &
+  pids[i]=$!
+done
 
-if [ -d "$shared/data/hf" ]; then
+check "random graphs" "$build/tests/test_compile_random_graphs" random_graphs_are_planned_right
+if [ "$precision" != exact ]; then
+  :
+elif [ -d "$shared/data/hf" ]; then
   for family in gpt2 llama llama-bf16-sharded qwen2 qwen3 gemma3; do
     folder=$shared/data/hf/$family
     check "$family" "$build/sinew" check "$folder" "$folder/golden.json" --device vulkan
@@ -56,11 +74,10 @@ if [ -d "$shared/data/hf" ]; then
 else
   skip "no shared data: data/hf"
 fi
-if wait "$ops"; then
-  passed=$((passed + 1))
-else
-  failed=$((failed + 1))
-  echo "failed: ops up to l: $build/tests/test_compile_ops"
-  tail -20 "$ops_log"
-fi
+ops 0
+report "ops, part 0 of $jobs" $? "$logs/ops0"
+for ((i = 1; i < jobs; i++)); do
+  wait "${pids[i]}"
+  report "ops, part $i of $jobs" $? "$logs/ops$i"
+done
 finish

@@ -1,6 +1,7 @@
 /* Products at the edges of tiles: matmuls, convolutions and attention with their gradients, of sizes around those that kernels are
  * made of, against the reference, on SINEW_TEST_DEVICE with SINEW_TEST_PRECISION. And states that change between runs: what a
  * device has derived from them must change, too. */
+#include "support/chosen.h"
 #include "support/golden.h"
 #include "support/test.h"
 
@@ -91,7 +92,7 @@ static void compare(const product *p, sn_session *const *s, const char *when) {
   float *out[2][OUTPUTS] = {{0}};
   size_t counts[OUTPUTS] = {0};
   int n = p->gradients ? OUTPUTS : 1;
-  double bound = golden_precision() == SN_PRECISION_EXACT ? 1e-5 : 1e-4;
+  double bound = fmax(1e-5, precision_tolerance(chosen_precision()));
   bool ok = true;
   for (int d = 0; d < 2 && ok; d++)
     ok = run(s[d], n, out[d], counts);
@@ -127,7 +128,7 @@ static void check(const product *p) {
   sn_graph *g = NULL;
   sn_store *store = NULL;
   sn_session *s[2] = {NULL, NULL};
-  sn_session_options of[2] = {{.device = golden_device(), .precision = golden_precision()},
+  sn_session_options of[2] = {{.device = chosen_device(), .precision = chosen_precision()},
                               {.device = "ref"}};
   bool ok = CHECK(sn_ctx_create(NULL, &ctx) == SN_OK) && CHECK(sn_graph_create(ctx, &g) == SN_OK) &&
             CHECK(sn_store_create(ctx, &store) == SN_OK);

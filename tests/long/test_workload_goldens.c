@@ -1,6 +1,7 @@
 /* The reference workloads against their goldens (support/golden.h) on every instruction set, with the `arena` parameters, and
  * over training steps. */
 #include "device/cpu/isa.h"
+#include "support/chosen.h"
 #include "support/golden.h"
 #include "support/test.h"
 
@@ -22,7 +23,7 @@ static void live_steps(const char *set, bool gradients) {
 
 /* On the cpu: with each of its instruction sets, unless the environment's SINEW_CPU names one. */
 static void live_on_sets(bool gradients) {
-  if (strcmp(golden_device(), "cpu") != 0 || getenv("SINEW_CPU")) {
+  if (strcmp(chosen_device(), "cpu") != 0 || getenv("SINEW_CPU")) {
     live_steps(NULL, gradients);
     return;
   }
@@ -75,14 +76,14 @@ static void train(const sn_workload *w, sn_optimizer_kind kind, const char *rate
     const sn_json *losses = golden_find(&s, losses_key);
     sn_trainer_options o = {.optimizer = {.kind = kind},
                             .schedule = {.kind = SN_SCHEDULE_CONSTANT},
-                            .device = golden_device()};
+                            .device = chosen_device()};
     sn_param params[GOLDEN_PARAMS] = {0};
     sn_trainer *t = NULL;
     for (int i = 0; i < s.n; i++)
       params[i].state = s.params[i];
     if (CHECK(losses)) {
       o.schedule.rate = golden_number(golden_find(&s, rate_key));
-      printf("%s, %s, %s:", sn_workload_name(w), losses_key, golden_device());
+      printf("%s, %s, %s:", sn_workload_name(w), losses_key, chosen_device());
       if (golden_went(&s, sn_trainer_create(s.graph, s.values.loss, params, s.n, s.store, &o, &t)))
         compare_sequence(&s, t, losses);
     }

@@ -2,6 +2,7 @@
 #include "support/golden.h"
 
 #include "cli/cli.h"
+#include "support/chosen.h"
 #include "support/test.h"
 
 #include <math.h>
@@ -15,20 +16,9 @@ static const double ARENA_TOLERANCE = 1e-6;    /* relative */
 static const double OUTPUT_TOLERANCE = 1e-4;   /* of the output's rms */
 static const double GRADIENT_TOLERANCE = 1e-4; /* of the gradient's norm */
 
-const char *golden_device(void) {
-  const char *name = getenv("SINEW_TEST_DEVICE");
-  return name ? name : "cpu";
-}
-
-/* What a device may lose by it is allowed for. */
-sn_precision golden_precision(void) {
-  const char *name = getenv("SINEW_TEST_PRECISION");
-  return name && strcmp(name, "fast") == 0 ? SN_PRECISION_FAST : SN_PRECISION_EXACT;
-}
-
 /* `fast`: 1e-4 of the loss, 1e-3 of a gradient's norm. */
 static double allowed(double tolerance) {
-  return golden_precision() == SN_PRECISION_FAST ? 10 * tolerance : tolerance;
+  return chosen_precision() == SN_PRECISION_FAST ? 10 * tolerance : tolerance;
 }
 
 double golden_seconds(void) {
@@ -195,7 +185,7 @@ bool golden_went(const golden *s, sn_status status) {
 }
 
 static bool run_once(golden *s) {
-  sn_session_options o = {.device = golden_device(), .precision = golden_precision()};
+  sn_session_options o = {.device = chosen_device(), .precision = chosen_precision()};
   double before = golden_seconds();
   if (!golden_went(s, sn_graph_status(s->graph)) ||
       !golden_went(s, sn_session_create(s->graph, s->store, &o, &s->session)) ||
@@ -228,7 +218,7 @@ void golden_step(const sn_workload *w, sn_workload_init init, bool gradients) {
     sn_output(s.graph, "loss", s.values.loss);
     sn_output(s.graph, "output", s.values.output);
     if ((!gradients || add_gradients(&s)) && run_once(&s)) {
-      printf("%s, %s, %s:", sn_workload_name(w), live ? "live" : "arena", golden_device());
+      printf("%s, %s, %s:", sn_workload_name(w), live ? "live" : "arena", chosen_device());
       compare_loss(&s, live ? LOSS_TOLERANCE : ARENA_TOLERANCE);
       compare_output(&s, live ? OUTPUT_TOLERANCE : ARENA_TOLERANCE);
       if (gradients)

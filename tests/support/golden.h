@@ -2,8 +2,7 @@
  * `live` parameters, and the loss with the `arena` parameters. Where the shared file has less,
  * tests/fixtures/workloads/ has the rest. Prints the errors; the tolerances stand in the .c file.
  *
- * Runs on "cpu" at full precision, or on the device and with the precision that the environment's SINEW_TEST_DEVICE
- * ("ref": the reference, in hours) and SINEW_TEST_PRECISION name. Skips without the shared folder.
+ * Runs on the device and with the precision of chosen.h. Skips without the shared folder.
  */
 #ifndef SINEW_TESTS_SUPPORT_GOLDEN_H
 #define SINEW_TESTS_SUPPORT_GOLDEN_H
@@ -25,9 +24,6 @@ typedef struct golden {
   double started, made_s, run_s;
 } golden;
 
-const char *golden_device(void);
-/* The environment's SINEW_TEST_PRECISION. */
-sn_precision golden_precision(void);
 double golden_seconds(void);
 /* Builds the graph and fills the store. Every failure on the way is one of the test. */
 bool golden_start(golden *s, const sn_workload *w, sn_workload_init init);

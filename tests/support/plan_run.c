@@ -5,7 +5,9 @@
 
 #include "ir/dtype.h"
 #include "ops/table.h"
+#include "support/chosen.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -32,18 +34,14 @@ static sn_status by_hand(plan_run *r) {
   return plan_barriers(r->c.program, r->ctx);
 }
 
-/* "cpu", or what the environment's SINEW_TEST_DEVICE names. */
-static const device *device_used(void) {
-  const char *name = getenv("SINEW_TEST_DEVICE");
-  return device_find(name ? name : "cpu");
-}
+static const device *device_used(void) { return device_find(chosen_device()); }
 
 /* One more plan; set: as SINEW_CPU has it, NULL: whatever that says. */
 static sn_status lower(plan_run *r, const device *d, int threads, const char *set) {
   if (set)
     setenv("SINEW_CPU", set, 1);
-  sn_status status = d->lower(d, r->ctx, r->c.program, &(device_options){.threads = threads},
-                              &r->lowered[r->n_lowered]);
+  device_options o = {.threads = threads, .precision = chosen_precision()};
+  sn_status status = d->lower(d, r->ctx, r->c.program, &o, &r->lowered[r->n_lowered]);
   if (set)
     unsetenv("SINEW_CPU");
   r->n_lowered += status == SN_OK;
@@ -54,6 +52,8 @@ static sn_status start(plan_run *r, bool proved) {
   const device *d = device_used();
   if (!d)
     return diag_fail(r->ctx, SN_ERR_NOT_FOUND, "SINEW_TEST_DEVICE: no such device compiles");
+  if (r->options.channels_last == 0 && d->channels_last)
+    r->options.channels_last = d->channels_last(d, r->ctx, chosen_precision());
   SN_TRY(proved ? compile_graph(r->g, &r->options, &r->c) : by_hand(r));
   SN_TRY(lower(r, d, 1, NULL));
   int several = 2 + (int)(r->c.program->n_values % 3);
@@ -295,11 +295,13 @@ static bool fails_well(plan_run *r, const plan_numbers *n, char *why, size_t siz
 
 plan_verdict plan_run_compare(plan_run *r, const plan_numbers *n, char *why, size_t size) {
   plan_oracle o;
+  plan_numbers mine = *n;
+  mine.tolerance = fmax(n->tolerance, precision_tolerance(chosen_precision()));
   *why = '\0';
   sn_status status = plan_oracle_run(&o, r->g, r->c.lowered, n);
   plan_verdict verdict = PLAN_WRONG;
   if (status == SN_OK)
-    verdict = all_right(r, &o, n, why, size) ? PLAN_RIGHT : PLAN_WRONG;
+    verdict = all_right(r, &o, &mine, why, size) ? PLAN_RIGHT : PLAN_WRONG;
   else if (status == SN_ERR_INVALID || status == SN_ERR_NUMERIC)
     verdict = fails_well(r, n, why, size) ? PLAN_FAILS : PLAN_WRONG;
   else

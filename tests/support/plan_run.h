@@ -1,4 +1,4 @@
-/* Runs graphs through the whole pipeline (compile, the cpu device) and compares them with the reference
+/* Runs graphs through the whole pipeline (compile, the device and precision of chosen.h) and compares them with the reference
  * interpreter.
  *
  *   plan_run r;

@@ -2,6 +2,7 @@
 #include "support/vm_program.h"
 
 #include "ir/dtype.h"
+#include "support/chosen.h"
 #include "support/test.h"
 
 #include <stdio.h>
@@ -161,7 +162,7 @@ plan_verdict vm_check(const sn_graph *g, const plan_numbers *n, int n_numbers,
   for (int i = 0; i < n_numbers && all != PLAN_WRONG; i++) {
     plan_numbers mine = n[i];
     if (r.options.precision != SN_PRECISION_EXACT)
-      mine.tolerance = r.options.precision == SN_PRECISION_FAST ? 1e-4 : 2e-2;
+      mine.tolerance = precision_tolerance(r.options.precision);
     r.n = &mine;
     plan_verdict one = run_sizes(&r, g, c.lowered, why, size);
     all = one == PLAN_RIGHT ? all : one;
