@@ -1,4 +1,4 @@
-/* Every case of every op, with 32-bit and with 64-bit indices, fused and not, and many random graphs, on the
+/* Every case of every op, with 32-bit and with 64-bit indices, fused and not, exact and fast, and many random graphs, on the
  * interpreter of SPIR-V; see device/vulkan/test_kernels.c. */
 #include "ops/table.h"
 #include "support/test.h"
@@ -14,8 +14,10 @@ TEST_WALK(every_op) {
     if (!impl->ref || !test_begin("%s", table->ops[i].name))
       continue;
     for (int k = 0; k < impl->n_cases; k++)
-      for (int way = 0; way < 4 && !impl->cases[k].error; way++) {
-        vm_check_options o = {.wide = way & 1, .compile = {.no_fusion = way & 2}};
+      for (int way = 0; way < 8 && !impl->cases[k].error; way++) {
+        vm_check_options o = {.wide = way & 1,
+                              .compile = {.no_fusion = way & 2},
+                              .precision = way & 4 ? SN_PRECISION_FAST : SN_PRECISION_EXACT};
         vm_case(impl->cases[k].text, &o, NULL);
       }
     test_end();

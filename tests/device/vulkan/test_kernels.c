@@ -21,7 +21,7 @@ static void print(const vm_tally *t) {
          (double)t->instructions * 1e-6);
 }
 
-/* Most with 32-bit indices and fused, some not. */
+/* Most with 32-bit indices, fused and exact, some not. */
 TEST_WALK(every_op) {
   const op_table *table = op_table_get();
   vm_tally tally = {0};
@@ -32,7 +32,10 @@ TEST_WALK(every_op) {
       continue;
     for (int k = 0; k < impl->n_cases; k++, number++)
       if (!impl->cases[k].error && number % CASES == 0) {
-        vm_check_options o = {.wide = number % 5 == 0, .compile = {.no_fusion = number % 7 == 0}};
+        vm_check_options o = {.wide = number % 5 == 0,
+                              .compile = {.no_fusion = number % 7 == 0},
+                              .precision =
+                                  number % 4 == 1 ? SN_PRECISION_FAST : SN_PRECISION_EXACT};
         vm_case(impl->cases[k].text, &o, &tally);
       }
     test_end();
