@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-enum { LINE_WORDS = 32 };
+enum { LINE_WORDS = 8 /* what processors write at once to memory that is not cached */ };
 
 void plan_set_word(plan_params *b, uint32_t word, uint64_t value) {
   if (b->words[word] == value)
