@@ -106,6 +106,10 @@ static bool run_one(const check_run *c, int subgroup, vm_order order, char *why,
     for (int i = 0; i < 3; i++)
       x.target.matrix[i] = 16;
   }
+  if (c->options.relays) {
+    x.target.relays = true;
+    x.target.units = c->options.relays;
+  }
   if (status == SN_OK)
     status = vm_execute(&x);
   if (status == SN_OK && !c->fails)

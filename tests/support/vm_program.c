@@ -29,8 +29,6 @@ typedef struct machine {
   int n_home[HOMES];
   vm_memory failures, zeros, scratch, kept;
   uint64_t *addresses;
-  const step
-      *absorbed; /* the step before, where it has no launches since the one at hand computes it */
 } machine;
 
 gpu_target vm_target(int subgroup) {
@@ -140,14 +138,22 @@ static bool note_use(void *user, const step_use *use) {
 
 static bool note_load(void *user, const step_use *use) { return use->store || note_use(user, use); }
 
+/* The step before, where it has no launches since this one computes it; NULL: it has some. */
+static const step *absorbed_by(const machine *m, int number) {
+  const step *before = number > 0 ? &m->p->steps[number - 1] : NULL;
+  bool may = before && (before->kind == STEP_ROW || before->kind == STEP_MATMUL);
+  return may && m->made[number - 1].n == 0 ? before : NULL;
+}
+
 /* What a step may touch is what it names, and what a step reads that it computes for itself. A scatter's result has the memory of its base. */
-static void allow_uses(machine *m, const step *s) {
+static void allow_uses(machine *m, int number) {
   unsigned char *may = calloc(m->p->n_values + 1, 1);
+  const step *s = &m->p->steps[number], *absorbed = absorbed_by(m, number);
   if (!may)
     abort();
   step_each_use(s, note_use, may);
-  if (m->absorbed)
-    step_each_use(m->absorbed, note_load, may);
+  if (absorbed)
+    step_each_use(absorbed, note_load, may);
   for (uint32_t i = 1; i < m->p->n_values; i++) {
     bool base = s->kind == STEP_SCATTER && may[i] & VM_WRITE;
     vm_allow(m->v, m->addresses[i], may[i] | (base ? VM_READ : 0));
@@ -211,7 +217,7 @@ static sn_status finding(machine *m, int number) {
 static sn_status run_kept(machine *m) {
   for (int i = 0; i < program_steps(m->p); i++) {
     step_launches launches = some_of(m, i, true);
-    allow_uses(m, &m->p->steps[i]);
+    allow_uses(m, i);
     if (launches.n > 0 && !vm_launch(&m->launcher, &launches, true))
       return finding(m, i);
   }
@@ -223,11 +229,10 @@ static sn_status run_step(machine *m, int number, bool first) {
   step_launches launches = some_of(m, number, false);
   vm_memory_create(&m->scratch, (size_t)launches.scratch_bytes);
   m->launcher.scratch = vm_map(m->v, &m->scratch, 0, m->scratch.bytes, VM_READ | VM_WRITE);
-  allow_uses(m, s);
+  allow_uses(m, number);
   forget_values(m, number);
   bool ok = vm_launch(&m->launcher, &launches, s->barrier || first);
   vm_memory_destroy(&m->scratch);
-  m->absorbed = launches.n == 0 && s->kind == STEP_ROW ? s : NULL;
   return ok ? SN_OK : finding(m, number);
 }
 
@@ -257,14 +262,12 @@ static void forget_touched(machine *m, const ordered_launch *l) {
 }
 
 static sn_status run_ordered(machine *m, const ordered_launch *l, bool begins) {
-  const step *before = l->step > 0 ? &m->p->steps[l->step - 1] : NULL;
   launch alone = *l->of;
   alone.after = false;
-  m->absorbed = before && before->kind == STEP_ROW && m->made[l->step - 1].n == 0 ? before : NULL;
   size_t scratch = (size_t)m->made[l->step].scratch_bytes;
   m->launcher.scratch =
       vm_map(m->v, &m->scratch, (size_t)l->scratch_at, scratch, VM_READ | VM_WRITE);
-  allow_uses(m, &m->p->steps[l->step]);
+  allow_uses(m, l->step);
   forget_touched(m, l);
   step_launches one = {.n = 1, .launches = &alone};
   return vm_launch(&m->launcher, &one, begins) ? SN_OK : finding(m, l->step);

@@ -172,6 +172,12 @@ static bool may_chain(const opening *o) {
   return can && (asked ? *asked == '1' : o->p12.driver_id == NVIDIA);
 }
 
+/* SINEW_VULKAN_RELAY=1. Not by itself: no GPU has run it yet (decision 23). */
+static bool may_relay(void) {
+  const char *asked = getenv("SINEW_VULKAN_RELAY");
+  return asked && *asked == '1';
+}
+
 static void note_limits(opening *o) {
   gpu *g = o->g;
   const vk_limits *l = &o->properties.core.limits;
@@ -195,6 +201,7 @@ static void note_limits(opening *o) {
                : gpu_is_software(o->info) ? 4
                                           : 32,
       .keeps_nan = o->p12.keeps_nan32 != 0,
+      .relays = may_relay(),
       .chains = may_chain(o),
   };
 }
