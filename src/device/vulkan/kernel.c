@@ -362,7 +362,7 @@ val k_divide(kernel *k, val x, const amount *by, val *rem) {
     return x;
   }
   if (k->env->wide) {
-    q = k_div(k, x, divisor);
+    q = k_div(k, x, k_max(k, divisor, k_index(k, 1))); /* by 0 as by 1: see slot_inverse */
   } else {
     const val *half = slot_halves(k, find_slot(k, &(slot){.kind = SLOT_INVERSE, .of = *by}));
     val u = k_bits(k, x, s->u32);

@@ -97,6 +97,14 @@ TEST_WALK(larger_sizes) {
     }
 }
 
+/* Kernels of another size of the step run although this one is 0; with 64-bit indices by a plain division. */
+TEST(nothing_is_divided_by_no_rows) {
+  vm_check_options o = {.wide = true, .precision = SN_PRECISION_FAST};
+  vm_case("attention(f32[1, 1, 0, 3], f32[1, 1, 2, 3], f32[1, 1, 2, 3], none, none, none, none) "
+          "scale=1 causal=end",
+          &o, NULL);
+}
+
 TEST_WALK(random_graphs) {
   vm_tally tally = {0};
   for (uint64_t i = 0; i <= GRAPHS; i++) {
