@@ -1,11 +1,17 @@
 /* Every case of every op, with 32-bit and with 64-bit indices, fused and not, exact and fast, and many random graphs, on the
- * interpreter of SPIR-V; see device/vulkan/test_kernels.c. */
+ * interpreter of SPIR-V, and through AMD's compiler; see device/vulkan/test_kernels.c. */
 #include "ops/table.h"
 #include "support/test.h"
 #include "support/vm_case.h"
 #include "support/vm_graphs.h"
+#include "support/vm_validate.h"
 
 enum { FIRST_GRAPH = 1001, LAST_GRAPH = 2000 };
+
+TEST(amds_compiler_is_there) {
+  if (!vm_validate_for_amd())
+    test_skip("no RADV: the driver of Mesa for AMD's GPUs, or Vulkan's loader, is not installed");
+}
 
 TEST_WALK(every_op) {
   const op_table *table = op_table_get();

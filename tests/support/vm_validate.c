@@ -2,6 +2,7 @@
 #include "support/vm_validate.h"
 
 #include "device/vulkan/spirv_numbers.h"
+#include "support/radv.h"
 #include "support/spirv_vm.h"
 #include "support/test.h"
 #include "support/vm_older.h"
@@ -29,6 +30,8 @@ static struct {
   uint64_t *seen; /* hashes, a table that is probed; 0: free */
   size_t room;
   int different, matrices, validated, refused, missing;
+  struct radv *amd; /* NULL: shaders do not go there */
+  int compiled;
   job jobs[JOBS];
   char complaint[COMPLAINT]; /* the first few */
 } all;
@@ -195,14 +198,33 @@ static void check_marks(const shader *s, const char *from) {
   free(known);
 }
 
+bool vm_validate_for_amd(void) {
+  char why[300];
+  all.amd = radv_open(why, sizeof why);
+  return all.amd != NULL;
+}
+
+/* Its GPUs have subgroups of 32 and 64. */
+static void compile_for_amd(const shader *s, const char *from) {
+  radv_code code;
+  if (!all.amd || (s->subgroup != 0 && s->subgroup < 32))
+    return;
+  all.compiled++;
+  if (!radv_compile(all.amd, s, 64, &code))
+    complain("AMD's compiler", from, s->hash, "refused");
+}
+
 void vm_validate(const shader *s, const char *from) {
   job *j = &all.jobs[all.different % JOBS];
   if (!is_fresh(s->hash))
     return;
   check_marks(s, from);
-  if (is_new(s))
+  if (is_new(s)) {
     start_matrices(j, s, from);
-  else if (all.missing == 0)
+    return;
+  }
+  compile_for_amd(s, from);
+  if (all.missing == 0)
     start(j, s, s->words, s->n_words, from);
 }
 
@@ -222,8 +244,8 @@ static void every_shader_is_valid(void) {
   CHECK_EQ_STR(complaint, "");
   printf(
       "%d different shaders: %d through spirv-val, %d have matrices or bf16 and went through the "
-      "interpreter's check, too\n",
-      all.different, all.validated, all.matrices);
+      "interpreter's check, too; %d through AMD's compiler\n",
+      all.different, all.validated, all.matrices, all.compiled);
   if (!there)
     test_skip("no spirv-val");
   else
@@ -231,7 +253,7 @@ static void every_shader_is_valid(void) {
   free(all.seen);
   all.seen = NULL;
   all.room = 0;
-  all.different = all.matrices = all.validated = all.refused = 0;
+  all.different = all.matrices = all.validated = all.refused = all.compiled = 0;
 }
 
 __attribute__((constructor)) static void register_last(void) {

@@ -15,5 +15,7 @@ void vm_validate(const shader *s, const char *from);
 /* Waits for all; what was found, as far as there is room, which is then forgotten, for tests that plant something. false: there is no spirv-val. */
 bool vm_validate_take(char *out, size_t size);
 bool shader_has_matrices(const shader *s);
+/* From now on they go to AMD's compiler, too (radv.h), but for matrices, which it may not know. False: it is not there. */
+bool vm_validate_for_amd(void);
 
 #endif

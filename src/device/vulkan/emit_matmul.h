@@ -16,8 +16,8 @@
  *
  * Sides: 0 is a with the rows m of the result, 1 is b with the columns n. Invariants: nothing is read but at points
  * that exist: coordinates past an end are moved to the last that there is, and what k has no element for counts as
- * 0. Sums: chunks of 16 products of neighbouring k in f32, then the chunks of a block of k, then blocks, in an
- * order that follows from extents and way.
+ * 0. Sums: chunks of 16 products of neighbouring k in f32, then the chunks of a block of k, then blocks (two accumulators
+ * at once: 64 products, then blocks), in an order that follows from extents and way.
  */
 #ifndef SINEW_DEVICE_VULKAN_EMIT_MATMUL_H
 #define SINEW_DEVICE_VULKAN_EMIT_MATMUL_H

@@ -181,14 +181,13 @@ static void compute_panels(matrices *t, const range *r, val some, val at_k) {
   publish(t, r, some, at_k);
 }
 
-/* Loads the panels at k, multiplies those in shared memory, stores those that were loaded. */
+/* Loads the panels at k, multiplies those in shared memory, stores those that were loaded. Behind the last panels others are loaded, for nobody: a condition
+ * would have registers copied where its ways meet, and copies wait. */
 static void stage(matrices *t, const range *r, val at_k) {
   kernel *k = t->m.e->k;
   val some = k_lt(k, at_k, r->to);
-  k_if loads = k_if_begin(k, some);
   load_panels(t, r, at_k);
   fill_tables(t, r, plus(k, at_k, t->shape->depth));
-  k_if_end(k, &loads);
   k_if multiplies = k_if_begin(k, k_lt(k, r->from, at_k));
   fragments_multiply(t);
   k_if_end(k, &multiplies);
@@ -235,9 +234,9 @@ static void sum_product(matrices *t, int number) {
   matmul_range(&t->m, product, t->shape->depth, &r.from, &r.to);
   k_if some = k_if_begin(k, k_lt(k, r.from, r.to));
   fill_tables(t, &r, r.from);
-  k_if_end(k, &some);
   k_barrier_shared(k);
   run_stages(t, &r);
+  k_if_end(k, &some);
 }
 
 static void sum_all(matrices *t) {

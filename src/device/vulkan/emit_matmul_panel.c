@@ -39,8 +39,6 @@ void panel_open(matmul *m, panel *p) {
     val row = plus(k, p->row, i * load_step(p));
     operand_row(m, o, &p->at, i, k_add(k, m->begin[o->side], row));
   }
-  for (int i = 0; i < p->loads * o->width; i++)
-    p->kept[i] = k_var(k, k_f32(k, 0));
 }
 
 /* --- tables --- */
@@ -74,19 +72,19 @@ static operand_k read_table(matmul *m, const panel *p, val at_k, val depth, val 
 
 /* --- loading and storing --- */
 
+/* Nothing here asks what came, and nothing is a variable: to ask, or to copy, is to wait, and there is a panel to multiply first. */
 void panel_load(matmul *m, panel *p, val at_k, val size) {
   kernel *k = m->e->k;
   const operand *o = &p->o;
   operand_k there;
   for (int i = 0; o->plain && i < p->loads; i++) {
-    val x[4], depth = o->along_k ? p->k : plus(k, p->k, i * load_step(p));
+    val depth = o->along_k ? p->k : plus(k, p->k, i * load_step(p));
     if (p->table >= 0)
       there = read_table(m, p, at_k, depth, size);
     else if (i == 0 || !o->along_k)
       there = operand_at_k(m, o, k_add(k, at_k, depth), size);
-    operand_load(m, o, &p->at, o->along_k ? i : 0, &there, x);
-    for (int j = 0; j < o->width; j++)
-      k_set(k, p->kept[i * o->width + j], x[j]);
+    p->there[i] =
+        operand_load_any(m, o, &p->at, o->along_k ? i : 0, &there, &p->kept[i * o->width]);
   }
 }
 
@@ -104,6 +102,7 @@ static val place(kernel *k, const panel *p, val at_k, val row) {
 
 static void store_kept(matmul *m, panel *p) {
   kernel *k = m->e->k;
+  val zero = k_f32(k, 0);
   const operand *o = &p->o;
   for (int i = 0; i < p->loads; i++) {
     val row = p->row, at_k = p->k, x[4];
@@ -113,7 +112,7 @@ static void store_kept(matmul *m, panel *p) {
       at_k = plus(k, at_k, i * load_step(p));
     val at = place(k, p, at_k, row);
     for (int j = 0; j < o->width; j++)
-      x[j] = k_get(k, p->kept[i * o->width + j]);
+      x[j] = k_select(k, p->there[i], p->kept[i * o->width + j], zero);
     if (o->width == 4 && !o->along_k)
       k_shared_set(k, p->array, high_part(k, at, 4), k_vector(k, 4, x));
     else

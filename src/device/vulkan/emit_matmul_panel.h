@@ -14,7 +14,8 @@ typedef struct panel {
   val row, k;        /* of this thread's first load in the panel */
   int table; /* in vectors: for each k of a panel, what it adds to places and checks; -1: none */
   operand_rows at;
-  val kept[MATMUL_LOADS * 4]; /* variables: elements that are loaded, not yet stored */
+  /* Elements that are loaded, not yet stored; by load, whether they exist (else any number came). */
+  val kept[MATMUL_LOADS * 4], there[MATMUL_LOADS];
 } panel;
 
 /* Vectors from line to line. */
@@ -27,8 +28,8 @@ val panel_turn(kernel *k, int depth, val at_k);
 void panel_open(matmul *m, panel *p);
 /* The table for the panel at k, by the first threads. Panels are loaded behind a barrier. */
 void panel_fill_table(matmul *m, panel *p, val k, val size);
-/* The elements at k … k + depth: plain ones into variables, which panel_store stores; others are computed when
- * stored. */
+/* The elements at k … k + depth: plain ones are loaded, and panel_store, somewhere behind, stores them; others are computed when stored. There
+ * are elements of k, but perhaps none so far behind: then the last ones are loaded, for nobody. */
 void panel_load(matmul *m, panel *p, val k, val size);
 void panel_store(matmul *m, panel *p, val k, val size);
 

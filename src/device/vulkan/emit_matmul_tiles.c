@@ -5,7 +5,7 @@
  * over k runs once more than there are panels, and first loads panel i, then multiplies panel i - 1. */
 #include "device/vulkan/emit_matmul_panel.h"
 
-enum { MOST_TOGETHER = 2, BLOCK = 256 /* elements of k */ };
+enum { MOST_TOGETHER = 2 };
 
 const tile_shape matmul_tiles[TILE_SHAPES] = {
     [TILES_64] = {64, 64, 16, 8, 4, 1, 8},
@@ -48,75 +48,74 @@ static int slab_vectors(const tiles *t) { return slab_lines(t) * slab_stride(t);
 
 /* --- products of panels --- */
 
-/* Four rows (or columns) of this thread at a k: `line` is where its line begins, `place` the thread's place in it. */
-static void read_fragment(tiles *t, int side, val line, val place, int group, val *out) {
+/* This thread's rows (or columns) of a panel at a k, `at` being the first four. */
+static void read_fragment(tiles *t, int side, val at, val *out) {
   kernel *k = t->m.e->k;
-  val at = plus(k, k_add(k, line, place), group * t->threads_of[side]);
-  val v = k_shared_get(k, t->shared, at);
-  for (int i = 0; i < 4; i++)
-    out[i] = k_part(k, v, i);
+  int n = side ? t->shape->thread_columns : t->shape->thread_rows;
+  for (int q = 0; q < n / 4; q++) {
+    val v = k_shared_get(k, t->shared, plus(k, at, q * t->threads_of[side]));
+    for (int i = 0; i < 4; i++)
+      out[4 * q + i] = k_part(k, v, i);
+  }
 }
 
-/* Step `u` behind a k that is a multiple of 4: fresh[row][column] += a * b. */
-static void multiply_step(tiles *t, const panel *const p[2], const val line[2], const val place[2],
-                          int u, val *fresh) {
-  kernel *k = t->m.e->k;
+/* An accumulator's products at a k: sums[row][column] += a * b. */
+static void multiply_one(tiles *t, const val *a, const val *b, val *sums) {
   const tile_shape *s = t->shape;
-  val x[2][8];
-  for (int side = 0; side < 2; side++) {
-    val at = plus(k, line[side], u * p[side]->stride);
-    for (int q = 0; q < (side ? s->thread_columns : s->thread_rows) / 4; q++)
-      read_fragment(t, side, at, place[side], q, x[side] + 4 * q);
-  }
   for (int r = 0; r < s->thread_rows; r++)
     for (int c = 0; c < s->thread_columns; c++) {
-      val *sum = &fresh[r * s->thread_columns + c];
-      *sum = k_fma(k, x[0][r], x[1][c], *sum);
+      val *sum = &sums[r * s->thread_columns + c];
+      *sum = k_fma(t->m.e->k, a[r], b[c], *sum);
     }
 }
 
-/* The steps of one turn of the loop over a chunk. */
-static void multiply_steps(tiles *t, const panel *const p[2], val at_k, val *fresh) {
+/* Four neighbouring k from one on that is a multiple of 4; a panel's fragments serve all accumulators. */
+static void multiply_four(tiles *t, const together *g, val at_k, val sums[][64]) {
   kernel *k = t->m.e->k;
-  for (int u = 0; u < t->shape->unroll; u += 4) {
-    val now = plus(k, at_k, u), turn = panel_turn(k, t->shape->depth, now), line[2], place[2];
-    for (int side = 0; side < 2; side++) {
-      line[side] = k_mul(k, now, k_index(k, p[side]->stride));
-      line[side] = plus(k, line[side], p[side]->first);
-      place[side] = k_xor(k, t->at[side], turn);
-    }
-    for (int i = 0; i < 4; i++)
-      multiply_step(t, p, line, place, i, fresh);
+  val turn = panel_turn(k, t->shape->depth, at_k), at[COUNT_OF(g->panels)];
+  for (int i = 0; i < g->n_panels; i++) {
+    const panel *p = &g->panels[i];
+    val line = plus(k, k_mul(k, at_k, k_index(k, p->stride)), p->first);
+    at[i] = k_add(k, line, k_xor(k, t->at[p->o.side], turn));
+  }
+  for (int u = 0; u < 4; u++) {
+    val x[COUNT_OF(g->panels)][8];
+    for (int i = 0; i < g->n_panels; i++)
+      read_fragment(t, g->panels[i].o.side, plus(k, at[i], u * g->panels[i].stride), x[i]);
+    for (int a = 0; a < g->n; a++)
+      multiply_one(t, x[g->of[a][0]], x[g->of[a][1]], sums[a]);
   }
 }
 
-/* A chunk of the panels, summed by itself, then added to the thread's sums. */
-static void multiply_panels(tiles *t, const panel *const p[2], val *sum) {
+/* Two accumulators leave no registers for sums of chunks: these go to the sums of a block at once, and blocks are short. */
+static bool has_chunks(const together *g) { return g->n == 1; }
+
+/* Elements of k in a block, of all slices. */
+static int block_of(const tiles *t, const together *g) {
+  return has_chunks(g) ? 256 : 64 * t->shape->slices;
+}
+
+/* This thread's chunk of the panels. */
+static void multiply(tiles *t, const together *g) {
   kernel *k = t->m.e->k;
   const tile_shape *s = t->shape;
   int n = s->thread_rows * s->thread_columns;
-  val fresh[64], x[64], zero = k_f32(k, 0);
-  for (int i = 0; i < n; i++)
-    fresh[i] = k_var(k, zero);
+  val to[MOST_TOGETHER][64], x[MOST_TOGETHER][64], zero = k_f32(k, 0);
+  for (int i = 0; i < g->n * n; i++)
+    to[i / n][i % n] = has_chunks(g) ? k_var(k, zero) : t->sum[g->first + i / n][i % n];
   val from = times(k, t->slice, MATMUL_CHUNK);
   val end = plus(k, from, MATMUL_CHUNK), by = k_index(k, s->unroll);
   k_loop l = k_loop_begin(k, from, end, by);
-  for (int i = 0; i < n; i++)
-    x[i] = k_get(k, fresh[i]);
-  multiply_steps(t, p, l.i, x);
-  for (int i = 0; i < n; i++)
-    k_set(k, fresh[i], x[i]);
+  for (int i = 0; i < g->n * n; i++)
+    x[i / n][i % n] = k_get(k, to[i / n][i % n]);
+  for (int u = 0; u < s->unroll; u += 4)
+    multiply_four(t, g, plus(k, l.i, u), x);
+  for (int i = 0; i < g->n * n; i++)
+    k_set(k, to[i / n][i % n], x[i / n][i % n]);
   k_loop_end(k, &l);
-  for (int i = 0; i < n; i++) {
-    val more = k_get(k, fresh[i]);
-    k_set(k, sum[i], k_add(k, k_get(k, sum[i]), more));
-  }
-}
-
-static void multiply(tiles *t, const together *g) {
-  for (int a = 0; a < g->n; a++) {
-    const panel *p[2] = {&g->panels[g->of[a][0]], &g->panels[g->of[a][1]]};
-    multiply_panels(t, p, t->sum[g->first + a]);
+  for (int i = 0; i < n && has_chunks(g); i++) {
+    val sum = t->sum[g->first][i], more = k_get(k, to[0][i]);
+    k_set(k, sum, k_add(k, k_get(k, sum), more));
   }
 }
 
@@ -161,17 +160,15 @@ static int add_panel(tiles *t, together *g, const matmul_product *product, int s
 }
 
 /* Tables of the first panels. */
-static void fill_tables(tiles *t, together *g, val from, val to, val size) {
+static void fill_tables(tiles *t, together *g, val from, val size) {
   kernel *k = t->m.e->k;
   bool any = false;
   for (int i = 0; i < g->n_panels; i++)
     any = any || g->panels[i].table >= 0;
   if (!any)
     return;
-  k_if some = k_if_begin(k, k_lt(k, from, to));
   for (int i = 0; i < g->n_panels; i++)
     panel_fill_table(&t->m, &g->panels[i], from, size);
-  k_if_end(k, &some);
   k_barrier(k);
 }
 
@@ -186,17 +183,16 @@ static void sum_product(tiles *t, together *g, int number) {
     for (int side = 0; side < 2; side++)
       g->of[a][side] = add_panel(t, g, &accs[a].products[number], side);
   matmul_range(&t->m, product, t->shape->depth, &from, &to);
-  fill_tables(t, g, from, to, size);
+  k_if some = k_if_begin(k, k_lt(k, from, to));
+  fill_tables(t, g, from, size);
   k_loop l = k_loop_begin(k, from, k_add(k, to, depth), depth);
   val more = k_lt(k, l.i, to);
-  k_if loads = k_if_begin(k, more);
   for (int i = 0; i < g->n_panels; i++)
     panel_load(&t->m, &g->panels[i], l.i, size);
-  k_if_end(k, &loads);
   k_if second = k_if_begin(k, k_lt(k, from, l.i));
   multiply(t, g);
   if (t->total[g->first][0] != t->sum[g->first][0]) {
-    val done = k_sub(k, l.i, from), left = low_part(k, done, BLOCK), zero = k_index(k, 0);
+    val done = k_sub(k, l.i, from), left = low_part(k, done, block_of(t, g)), zero = k_index(k, 0);
     k_if full = k_if_begin(k, k_eq(k, left, zero));
     end_block(t, g);
     k_if_end(k, &full);
@@ -212,7 +208,21 @@ static void sum_product(tiles *t, together *g, int number) {
   k_if_end(k, &stores);
   k_barrier(k);
   k_loop_end(k, &l);
+  k_if_end(k, &some);
   end_block(t, g);
+}
+
+static void open_sums(tiles *t, const together *g, int a) {
+  kernel *k = t->m.e->k;
+  const matmul_acc *acc = &t->m.part->accs[a];
+  bool blocks = false;
+  for (int i = 0; i < acc->n_products; i++)
+    blocks =
+        blocks || sizes_most(k->env, acc->products[i].n_k, acc->products[i].k) > block_of(t, g);
+  for (int i = 0; i < t->shape->thread_rows * t->shape->thread_columns; i++) {
+    t->sum[a][i] = k_var(k, k_f32(k, 0));
+    t->total[a][i] = blocks ? k_var(k, k_f32(k, 0)) : t->sum[a][i];
+  }
 }
 
 static void sum_all(tiles *t, together *g) {
@@ -223,6 +233,8 @@ static void sum_all(tiles *t, together *g) {
     while (g->n < MOST_TOGETHER && a + g->n < p->n_accs &&
            accs_share(&p->accs[a], &p->accs[a + g->n]))
       g->n++;
+    for (int i = 0; i < g->n; i++)
+      open_sums(t, g, a + i);
     for (int i = 0; i < p->accs[a].n_products; i++)
       sum_product(t, g, i);
   }
@@ -352,18 +364,6 @@ static int shared_vectors(tiles *t) {
   return slabs > most ? slabs : most;
 }
 
-static void open_sums(tiles *t, int a) {
-  kernel *k = t->m.e->k;
-  const matmul_acc *acc = &t->m.part->accs[a];
-  bool blocks = false;
-  for (int i = 0; i < acc->n_products; i++)
-    blocks = blocks || sizes_most(k->env, acc->products[i].n_k, acc->products[i].k) > BLOCK;
-  for (int i = 0; i < t->shape->thread_rows * t->shape->thread_columns; i++) {
-    t->sum[a][i] = k_var(k, k_f32(k, 0));
-    t->total[a][i] = blocks ? k_var(k, k_f32(k, 0)) : t->sum[a][i];
-  }
-}
-
 sn_status emit_tiles(emitter *e, const matmul_part *p, const matmul_way *way, int64_t scratch,
                      const amount *of, int64_t least, int64_t most) {
   struct room {
@@ -381,8 +381,6 @@ sn_status emit_tiles(emitter *e, const matmul_part *p, const matmul_way *way, in
   vk_matmul_open(&t->m, each);
   place_threads(t);
   t->shared = k_shared(k, spirv_vector(&k->s, k->s.f32, 4), shared_vectors(t));
-  for (int a = 0; a < p->n_accs; a++)
-    open_sums(t, a);
   sum_all(t, &room->g);
   store_results(t);
   mem_free(e->env.ctx, room, sizeof *room);
