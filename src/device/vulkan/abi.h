@@ -86,6 +86,7 @@ enum { /* places in the lists of features, and their lengths */
        VK_12_BUFFER_ADDRESS = 38,
        VK_12_MEMORY_MODEL = 41,
        VK_12_MEMORY_MODEL_DEVICE = 42,
+       VK_12_MEMORY_MODEL_CHAINS = 43,
        VK_12_FEATURES = 47
 };
 

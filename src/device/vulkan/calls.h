@@ -8,6 +8,8 @@
 
 /* Of the loader. */
 #define VK_LOADER_CALLS(X)                                                      \
+  X(EnumerateInstanceExtensionProperties, int,                                  \
+    (const char *, uint32_t *, vk_extension_properties *))                      \
   X(EnumerateInstanceLayerProperties, int, (uint32_t *, vk_layer_properties *)) \
   X(CreateInstance, int, (const vk_instance_create_info *, const void *, vk_handle *))
 

@@ -108,7 +108,7 @@ static void destroy(device_plan *dp) {
   sn_ctx *ctx = dp->ctx;
   if (dp->gpu) {
     if (atomic_load(&dp->gpu->lost)) /* something may still run */
-      dp->gpu->vk.DeviceWaitIdle(dp->gpu->device);
+      gpu_idle(dp->gpu);
     plan_commands_destroy(dp);
     plan_params_destroy(dp);
     plan_unplace(dp);

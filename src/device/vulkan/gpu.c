@@ -7,10 +7,18 @@
 /* --- what it can do --- */
 
 /* Extensions that are used where they are there. */
-enum { EXT_MATRIX, EXT_BFLOAT16, EXT_SUBGROUP_SIZE, EXT_BUDGET, EXT_SM, EXTENSIONS };
+enum {
+  EXT_MATRIX,
+  EXT_BFLOAT16,
+  EXT_SUBGROUP_SIZE,
+  EXT_BUDGET,
+  EXT_PORTABILITY, /* must be, where it is there: Vulkan on top of something else */
+  EXT_SM,          /* only asked about */
+  EXTENSIONS
+};
 static const char *const extension_names[EXTENSIONS] = {
-    "VK_KHR_cooperative_matrix", "VK_KHR_shader_bfloat16", "VK_EXT_subgroup_size_control",
-    "VK_EXT_memory_budget", "VK_NV_shader_sm_builtins"};
+    "VK_KHR_cooperative_matrix", "VK_KHR_shader_bfloat16",    "VK_EXT_subgroup_size_control",
+    "VK_EXT_memory_budget",      "VK_KHR_portability_subset", "VK_NV_shader_sm_builtins"};
 
 typedef struct opening {
   sn_ctx *ctx;
@@ -119,9 +127,14 @@ static sn_status find_features(opening *o) {
 
 /* Of the long lists only what shaders use is switched on. */
 static void choose_features(opening *o) {
-  static const int use[] = {VK_12_STORAGE8,           VK_12_FLOAT16,        VK_12_INT8,
-                            VK_12_TIMELINE,           VK_12_BUFFER_ADDRESS, VK_12_MEMORY_MODEL,
-                            VK_12_MEMORY_MODEL_DEVICE};
+  static const int use[] = {VK_12_STORAGE8,
+                            VK_12_FLOAT16,
+                            VK_12_INT8,
+                            VK_12_TIMELINE,
+                            VK_12_BUFFER_ADDRESS,
+                            VK_12_MEMORY_MODEL,
+                            VK_12_MEMORY_MODEL_DEVICE,
+                            VK_12_MEMORY_MODEL_CHAINS};
   vk_features12 f12 = {.type = VK_VULKAN_12_FEATURES};
   for (size_t i = 0; i < COUNT_OF(use); i++)
     f12.on[use[i]] = o->f12.on[use[i]];
@@ -152,12 +165,13 @@ static sn_status find_queue(opening *o) {
   if (best >= n)
     return lacks(o, "a queue for compute");
   o->g->family = best;
-  bool timed = families[best].timestamp_bits > 0;
-  o->g->limits.timestamp_ns = timed ? (double)o->properties.core.limits.timestamp_ns : 0;
+  uint32_t bits = families[best].timestamp_bits;
+  o->g->limits.timestamp_ns = bits > 0 ? (double)o->properties.core.limits.timestamp_ns : 0;
+  o->g->limits.timestamp_mask = bits < 64 ? (UINT64_C(1) << bits) - 1 : UINT64_MAX;
   return SN_OK;
 }
 
-/* --- limits and memory --- */
+/* --- limits --- */
 
 /* A limit of 0 was not told. */
 static int64_t limited(uint64_t bytes) {
@@ -168,7 +182,8 @@ static int64_t limited(uint64_t bytes) {
 static bool may_chain(const opening *o) {
   enum { NVIDIA = 4 };
   const char *asked = getenv("SINEW_VULKAN_CHAIN");
-  bool can = o->f12.on[VK_12_MEMORY_MODEL] && o->f12.on[VK_12_MEMORY_MODEL_DEVICE];
+  bool can = o->f12.on[VK_12_MEMORY_MODEL] && o->f12.on[VK_12_MEMORY_MODEL_DEVICE] &&
+             o->f12.on[VK_12_MEMORY_MODEL_CHAINS];
   return can && (asked ? *asked == '1' : o->p12.driver_id == NVIDIA);
 }
 
@@ -181,6 +196,7 @@ static bool may_relay(void) {
 static void note_limits(opening *o) {
   gpu *g = o->g;
   const vk_limits *l = &o->properties.core.limits;
+  int64_t most_threads = min_i64(l->group_threads, l->group_size[0]);
   g->limits.allocation_bytes = limited(o->p11.allocation_bytes);
   g->limits.buffer_bytes = limited(o->p13.buffer_bytes);
   g->limits.uniform_alignment = max_i64(16, (int64_t)l->uniform_alignment);
@@ -189,12 +205,14 @@ static void note_limits(opening *o) {
   if (o->has[EXT_SUBGROUP_SIZE] && o->subgroup_size.on[0] && o->sizes.stages & VK_STAGE_COMPUTE) {
     g->limits.subgroup_least = (int)o->sizes.least;
     g->limits.subgroup_most = (int)o->sizes.most;
+    if (o->sizes.most_of_group > 0)
+      most_threads = min_i64(most_threads, (int64_t)o->p11.subgroup * o->sizes.most_of_group);
   }
   memcpy(g->driver_uuid, o->p11.driver_uuid, sizeof g->driver_uuid);
   memcpy(g->device_uuid, o->properties.core.uuid, sizeof g->device_uuid);
   g->target = (gpu_target){
       .subgroup = (int)o->p11.subgroup,
-      .max_threads = (int)min_i64(l->group_threads, l->group_size[0]),
+      .max_threads = (int)most_threads,
       .shared_bytes = (int)min_i64(l->shared_bytes, INT32_MAX),
       .block_bytes = (int)min_i64(l->uniform_range, 65536),
       .units = o->has[EXT_SM]             ? (int)o->sm.sms
@@ -204,47 +222,6 @@ static void note_limits(opening *o) {
       .relays = may_relay(),
       .chains = may_chain(o),
   };
-}
-
-/* The first type with all flags of `want`; of several with the most of `like`. -1: none. */
-static int find_type(const vk_memory_properties *m, uint32_t want, uint32_t like, uint32_t avoid) {
-  int best = -1, best_score = -1;
-  for (uint32_t i = 0; i < m->n_types; i++) {
-    uint32_t flags = m->types[i].flags;
-    if ((flags & want) != want || flags >> 4) /* lazily allocated, protected and the vendors' own */
-      continue;
-    int score = 2 * __builtin_popcount(flags & like) - __builtin_popcount(flags & avoid);
-    if (score > best_score)
-      best = (int)i, best_score = score;
-  }
-  return best;
-}
-
-static sn_status find_memory(opening *o) {
-  gpu *g = o->g;
-  vk_memory_properties2 all = {.type = VK_MEMORY_PROPERTIES_2};
-  loader_calls()->GetPhysicalDeviceMemoryProperties2(o->info->physical, &all);
-  const uint32_t local = VK_MEMORY_DEVICE_LOCAL, seen = VK_MEMORY_VISIBLE | VK_MEMORY_COHERENT,
-                 cached = VK_MEMORY_CACHED;
-  const char *discrete =
-      getenv("SINEW_VULKAN_DISCRETE"); /* for tests: a GPU that the host cannot reach */
-  int type[MEMORY_KINDS] = {find_type(&all.core, local, cached, 0),
-                            find_type(&all.core, seen, local, cached),
-                            find_type(&all.core, seen, cached, local)};
-  for (int k = 0; k < MEMORY_KINDS; k++) {
-    if (type[k] < 0)
-      return lacks(o, k ? "memory that the host can write" : "memory of its own");
-    g->memory_type[k] = (uint32_t)type[k];
-    g->memory_flags[k] = all.core.types[type[k]].flags;
-    g->memory_heap[k] = all.core.types[type[k]].heap;
-  }
-  if ((g->memory_flags[MEMORY_DEVICE] & (seen | cached)) != (seen | cached) ||
-      (discrete && *discrete == '1'))
-    g->memory_flags[MEMORY_DEVICE] &= ~(uint32_t)VK_MEMORY_VISIBLE;
-  for (uint32_t i = 0; i < all.core.n_heaps; i++)
-    g->heap_bytes[i] = all.core.heaps[i].size;
-  g->has_budget = o->has[EXT_BUDGET];
-  return SN_OK;
 }
 
 /* --- the device --- */
@@ -306,8 +283,9 @@ sn_status gpu_open(sn_ctx *ctx, gpu *g) {
   choose_features(&o);
   SN_TRY(find_queue(&o));
   note_limits(&o);
-  SN_TRY(find_memory(&o));
   SN_TRY(create_device(&o));
+  SN_TRY(gpu_find_memory(g, ctx));
+  g->has_budget = o.has[EXT_BUDGET];
   gpu_find_matrices(g, o.matrix.on[0], o.bfloat16.on[0] && o.bfloat16.on[2]);
   SN_TRY(gpu_transfers_create(g, ctx));
   return gpu_pipelines_create(g, ctx);
@@ -315,7 +293,7 @@ sn_status gpu_open(sn_ctx *ctx, gpu *g) {
 
 void gpu_close(gpu *g) {
   if (g->device && g->vk.DestroyDevice) {
-    g->vk.DeviceWaitIdle(g->device);
+    gpu_idle(g);
     gpu_pipelines_destroy(g);
     gpu_transfers_destroy(g);
     g->vk.DestroyDevice(g->device, NULL);

@@ -58,7 +58,8 @@ typedef struct gpu_limits {
   int64_t allocation_bytes; /* of one block; drivers may give more */
   int64_t buffer_bytes;     /* of one block; they never give more */
   int64_t uniform_alignment, uniform_range;
-  double timestamp_ns; /* of a tick; 0: no timestamps */
+  double timestamp_ns;     /* of a tick; 0: no timestamps */
+  uint64_t timestamp_mask; /* bits of them that count */
   uint32_t group_counts[3];
   int subgroup_least, subgroup_most; /* both 0: no choice */
 } gpu_limits;
@@ -102,11 +103,21 @@ sn_status gpu_submit(gpu *g, sn_ctx *ctx, int n, const vk_handle *commands, vk_h
 /* Until the semaphore has that value: looks for a while, then sleeps. A GPU that takes longer than the limit is given up. */
 sn_status gpu_wait(gpu *g, sn_ctx *ctx, vk_handle semaphore, uint64_t value) SN_MUST_USE;
 
-/* Seconds that this thread has spent in it so far. */
+/* Until nothing runs on it any more, also of others, and of what was given up. */
+void gpu_idle(gpu *g);
+/* Seconds that this thread has spent in gpu_wait so far. */
 double gpu_waited(void);
 
 /* A timeline at 0. */
 sn_status gpu_semaphore(gpu *g, sn_ctx *ctx, vk_handle *out) SN_MUST_USE;
+
+/* --- which memory (gpu_memory.c) --- */
+/* What buffers of a kind are for. */
+uint32_t gpu_usage(memory_kind kind);
+/* The type for each kind, of those in `of`, which buffers of the kind can have. MEMORY_KINDS, or the first kind that there is none for. */
+memory_kind gpu_choose_memory(const vk_memory_properties *m, const uint32_t of[MEMORY_KINDS],
+                              uint32_t out[MEMORY_KINDS]);
+sn_status gpu_find_memory(gpu *g, sn_ctx *ctx) SN_MUST_USE;
 
 /* --- memory (memory.c) --- */
 /* Zero bytes are fine. Not zeroed. `what` says for whom in a message. */

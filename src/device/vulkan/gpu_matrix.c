@@ -60,7 +60,8 @@ static uint32_t key_of(const gpu *g) {
 
 static matrix_proof get(const gpu *g, int of) {
   uint32_t word = atomic_load(&g->matrices);
-  return (word & ~FOUND) == key_of(g) ? (matrix_proof)(word >> of & 3) : MATRIX_UNTESTED;
+  uint32_t found = (word & ~FOUND) == key_of(g) ? word >> of & 3 : MATRIX_UNTESTED;
+  return found <= MATRIX_WRONG ? (matrix_proof)found : MATRIX_UNTESTED; /* it comes from a file */
 }
 
 /* Called by one thread at a time. */

@@ -113,16 +113,34 @@ static bool open_library(void) {
 
 static const char LAYER[] = "VK_LAYER_KHRONOS_validation";
 
+static const char PORTABILITY[] = "VK_KHR_portability_enumeration";
+
+/* Whether something of that name is in a list of properties, which begin with their names. */
+static bool names(const char *name, const void *list, uint32_t n, size_t each) {
+  for (uint32_t i = 0; list && i < n; i++)
+    if (strcmp((const char *)list + i * each, name) == 0)
+      return true;
+  return false;
+}
+
 static bool has_layer(void) {
-  vk_layer_properties *layers;
   uint32_t n = 0;
-  bool found = false;
   loader.vk.EnumerateInstanceLayerProperties(&n, NULL);
-  layers = calloc(n ? n : 1, sizeof *layers);
-  if (layers && loader.vk.EnumerateInstanceLayerProperties(&n, layers) >= 0)
-    for (uint32_t i = 0; i < n && !found; i++)
-      found = strcmp(layers[i].name, LAYER) == 0;
-  free(layers);
+  vk_layer_properties *list = calloc(n ? n : 1, sizeof *list);
+  bool found = list && loader.vk.EnumerateInstanceLayerProperties(&n, list) >= 0 &&
+               names(LAYER, list, n, sizeof *list);
+  free(list);
+  return found;
+}
+
+/* Without it a loader tells nothing of drivers on top of something else, such as MoltenVK. */
+static bool has_portability(void) {
+  uint32_t n = 0;
+  loader.vk.EnumerateInstanceExtensionProperties(NULL, &n, NULL);
+  vk_extension_properties *list = calloc(n ? n : 1, sizeof *list);
+  bool found = list && loader.vk.EnumerateInstanceExtensionProperties(NULL, &n, list) >= 0 &&
+               names(PORTABILITY, list, n, sizeof *list);
+  free(list);
   return found;
 }
 
@@ -139,12 +157,20 @@ static void listen(const vk_debug_create_info *debug) {
 }
 
 static bool open_instance(void) {
-  static const char *const layers[] = {LAYER}, *const extensions[] = {"VK_EXT_debug_utils"};
+  static const char *const layers[] = {LAYER};
+  enum { ENUMERATE_PORTABILITY = 1 };
+  const char *extensions[2];
+  uint32_t n = 0;
   const char *asked = getenv("SINEW_VULKAN_VALIDATE");
   bool validate = asked && strcmp(asked, "1") == 0;
   if (validate && !has_layer())
     return give_up(
         "SINEW_VULKAN_VALIDATE is set, but there is no layer VK_LAYER_KHRONOS_validation");
+  bool portable = has_portability();
+  if (validate)
+    extensions[n++] = "VK_EXT_debug_utils";
+  if (portable)
+    extensions[n++] = PORTABILITY;
   vk_application_info application = {
       .type = VK_APPLICATION_INFO, .application = "sinew", .api_version = VK_API_1_3};
   vk_debug_create_info debug = {.type = VK_DEBUG_MESSENGER_CREATE_INFO,
@@ -153,10 +179,11 @@ static bool open_instance(void) {
                                 .callback = complain};
   vk_instance_create_info info = {.type = VK_INSTANCE_CREATE_INFO,
                                   .next = validate ? &debug : NULL,
+                                  .flags = portable ? ENUMERATE_PORTABILITY : 0,
                                   .application = &application,
                                   .n_layers = validate,
                                   .layers = layers,
-                                  .n_extensions = validate,
+                                  .n_extensions = n,
                                   .extensions = extensions};
   if (VK_CALL(&loader, CreateInstance, &info, NULL, &loader.instance) != 0) {
     loader.instance = 0;

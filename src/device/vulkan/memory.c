@@ -52,10 +52,7 @@ static sn_status bind(gpu *g, sn_ctx *ctx, memory_kind kind, gpu_block *b) {
 static sn_status create(gpu *g, sn_ctx *ctx, memory_kind kind, int64_t bytes, gpu_block *out) {
   vk_buffer_create_info info = {.type = VK_BUFFER_CREATE_INFO,
                                 .size = (uint64_t)max_i64(bytes, 16),
-                                .usage = VK_USAGE_TRANSFER_FROM | VK_USAGE_TRANSFER_TO |
-                                         VK_USAGE_STORAGE | VK_USAGE_ADDRESS};
-  if (kind == MEMORY_SHARED)
-    info.usage |= VK_USAGE_UNIFORM | VK_USAGE_INDIRECT;
+                                .usage = gpu_usage(kind)};
   int result = VK_CALL(g, CreateBuffer, g->device, &info, NULL, &out->buffer);
   if (result != 0) {
     out->buffer = 0;

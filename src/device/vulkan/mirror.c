@@ -88,6 +88,8 @@ static void destroy(device_memory *m) {
   if (!m)
     return;
   gpu *g = m->gpu;
+  if (atomic_load(&g->lost)) /* something may still run */
+    gpu_idle(g);
   pthread_mutex_lock(&g->chunks_lock);
   if (--m->chunk->mirrors == 0)
     drop_chunk(g, m->chunk);

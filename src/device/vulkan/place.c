@@ -6,8 +6,8 @@
 
 /* Results up to this size come to the host with every run: to read them then costs no further copy. */
 enum { SMALL_OUTPUT = 64 << 10 };
-/* Inputs go through the window onto the GPU's memory where they are not much of it. */
-enum { WINDOW_MOST = 64 << 20 };
+/* Inputs go through the window onto the GPU's memory where they are not much of it, or of what the window shows. */
+enum { WINDOW_MOST = 64 << 20, WINDOW_SHARE = 16 };
 
 static int64_t aligned(int64_t bytes) { return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN; }
 
@@ -126,7 +126,10 @@ static sn_status place_inputs(device_plan *dp) {
   int64_t all = 0;
   for (int i = 0; i < p->n_inputs; i++)
     all += aligned(dp->inputs[i].bytes);
-  bool window = dp->gpu->memory_flags[MEMORY_SHARED] & VK_MEMORY_DEVICE_LOCAL && all <= WINDOW_MOST;
+  const gpu *g = dp->gpu;
+  int64_t shown = (int64_t)g->heap_bytes[g->memory_heap[MEMORY_SHARED]];
+  bool window = g->memory_flags[MEMORY_SHARED] & VK_MEMORY_DEVICE_LOCAL && all <= WINDOW_MOST &&
+                all <= shown / WINDOW_SHARE;
   for (int i = 0; i < p->n_inputs; i++)
     SN_TRY(add_room(dp, window ? &dp->shared : &dp->device, &dp->inputs[i]));
   return SN_OK;

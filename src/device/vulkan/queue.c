@@ -88,16 +88,20 @@ static double seconds(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+/* Whether it has this value. Of a lost GPU it has the largest there is. */
+static bool reached(gpu *g, vk_handle semaphore, uint64_t value) {
+  uint64_t now = 0;
+  return g->vk.GetSemaphoreCounterValue(g->device, semaphore, &now) == 0 && now != UINT64_MAX &&
+         now >= value;
+}
+
 /* A short wait is over sooner when one keeps looking: waking a thread costs as much as a small plan. */
 static bool looked(gpu *g, vk_handle semaphore, uint64_t value) {
   const double patience = 20e-3;
   double end = seconds() + patience;
   do {
-    uint64_t now;
     for (int i = 0; i < 8; i++)
-      if (g->vk.GetSemaphoreCounterValue(g->device, semaphore, &now) != 0 || now == UINT64_MAX)
-        return false;
-      else if (now >= value)
+      if (reached(g, semaphore, value))
         return true;
   } while (seconds() < end);
   return false;
@@ -112,13 +116,14 @@ static sn_status wait(gpu *g, sn_ctx *ctx, vk_handle semaphore, uint64_t value) 
       .type = VK_SEMAPHORE_WAIT_INFO, .n = 1, .semaphores = &semaphore, .values = &value};
   if (gpu_fault("WaitSemaphores"))
     return gpu_fail(g, ctx, gpu_fault_result(), "waiting for the GPU");
-  SN_TRY(check_complaints(ctx));
   if (g->info->kind != VK_TYPE_CPU && looked(g, semaphore, value))
     return gpu_check(g, ctx);
   for (double end = seconds() + timeout();;) {
     int result = g->vk.WaitSemaphores(g->device, &info, UINT64_C(100000000));
+    if (result == 0 && !reached(g, semaphore, value))
+      result = VK_LOST; /* waiting for a GPU that was lost may end well */
     if (result == 0)
-      return SN_OK;
+      return gpu_check(g, ctx);
     if (result != VK_TIMEOUT)
       return gpu_fail(g, ctx, result, "waiting for the GPU");
     if (seconds() > end)
@@ -129,6 +134,14 @@ static sn_status wait(gpu *g, sn_ctx *ctx, vk_handle semaphore, uint64_t value) 
 sn_status gpu_wait(gpu *g, sn_ctx *ctx, vk_handle semaphore, uint64_t value) {
   double begin = seconds();
   sn_status status = wait(g, ctx, semaphore, value);
+  if (status == SN_OK)
+    status = check_complaints(ctx);
   waited_s += seconds() - begin;
   return status;
+}
+
+void gpu_idle(gpu *g) {
+  pthread_mutex_lock(&g->submit);
+  g->vk.DeviceWaitIdle(g->device);
+  pthread_mutex_unlock(&g->submit);
 }

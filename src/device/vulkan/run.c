@@ -131,7 +131,7 @@ static sn_status report_spans(device_plan *dp, const device_run *run, int first,
   for (int i = 0; i < n; i++) {
     double ago[2];
     for (int k = 0; k < 2; k++)
-      ago[k] = tick * (double)(int64_t)(t[queries - 1] - t[plan_query(i) + k]);
+      ago[k] = tick * (double)((t[queries - 1] - t[plan_query(i) + k]) & g->limits.timestamp_mask);
     device_span span = {.step = first + i, .begin_s = fmax(end, now - ago[0])};
     end = span.end_s = fmax(span.begin_s, now - ago[1]);
     run->span(run->span_user, &span);

@@ -84,7 +84,89 @@ TEST(validation_sees_errors) {
   rig_end(&r);
 }
 
+/* Nothing is taken from under a GPU that computes because the layer has found something before. */
+TEST(what_validation_says_is_said_in_the_end) {
+  enum { BYTES = 32 << 20, FILLS = 8 };
+  rig r;
+  gpu_block b;
+  vk_handle pool = 0, commands, semaphore;
+  if (!rig_start(&r))
+    return;
+  if (!gpu_validates()) {
+    rig_end(&r);
+    SKIP("no validation layer");
+  }
+  vk_pool_create_info info = {.type = VK_COMMAND_POOL_CREATE_INFO, .family = r.g->family};
+  vk_begin_info begin = {.type = VK_COMMAND_BUFFER_BEGIN_INFO};
+  REQUIRE(gpu_block_create(r.g, r.ctx, MEMORY_DEVICE, "a test", BYTES, &b) == SN_OK &&
+          gpu_semaphore(r.g, r.ctx, &semaphore) == SN_OK &&
+          r.g->vk.CreateCommandPool(r.g->device, &info, NULL, &pool) == 0);
+  vk_commands_allocate_info one = {.type = VK_COMMAND_BUFFER_ALLOCATE_INFO, .pool = pool, .n = 1};
+  REQUIRE(r.g->vk.AllocateCommandBuffers(r.g->device, &one, &commands) == 0 &&
+          r.g->vk.BeginCommandBuffer(commands, &begin) == 0);
+  for (int i = 0; i < FILLS; i++)
+    r.g->vk.CmdFillBuffer(commands, b.buffer, 0, BYTES, (uint32_t)i);
+  REQUIRE(r.g->vk.EndCommandBuffer(commands) == 0);
+  vk_buffer_create_info wrong = {.type = VK_BUFFER_CREATE_INFO, .size = 16}; /* no usage */
+  vk_handle buffer;
+  if (r.g->vk.CreateBuffer(r.g->device, &wrong, NULL, &buffer) == 0)
+    r.g->vk.DestroyBuffer(r.g->device, buffer, NULL);
+  CHECK(gpu_submit(r.g, r.ctx, 1, &commands, semaphore, 1) == SN_OK);
+  CHECK_EQ_INT(gpu_wait(r.g, r.ctx, semaphore, 1), SN_ERR_INTERNAL);
+  uint64_t reached = 0;
+  CHECK(r.g->vk.GetSemaphoreCounterValue(r.g->device, semaphore, &reached) == 0 && reached == 1);
+  gpu_forget_complaints();
+  r.g->vk.DeviceWaitIdle(r.g->device);
+  r.g->vk.DestroyCommandPool(r.g->device, pool, NULL);
+  r.g->vk.DestroySemaphore(r.g->device, semaphore, NULL);
+  gpu_block_destroy(r.g, &b);
+  rig_end(&r);
+}
+
 /* --- memory --- */
+
+/* What drivers list, and what buffers can have of it. */
+TEST(types_of_memory) {
+  enum { L = 1, V = 2, C = 4, H = 8, AMD = 0x40 | 0x80 };
+  static const struct {
+    const char *of;
+    uint32_t n, flags[8], buffers, type[MEMORY_KINDS];
+    memory_kind without;
+  } cases[] = {
+      {"NVIDIA", 5, {0, L, V | C, V | C | H, L | V | C}, 0x1f, {1, 4, 3}, MEMORY_KINDS},
+      {"NVIDIA, all of it seen", 4, {0, L, V | C | H, L | V | C}, 0xf, {1, 3, 2}, MEMORY_KINDS},
+      {"AMD",
+       6,
+       {L, L | V | C, V | C, V | C | H, L | AMD, L | V | C | AMD},
+       0x3f,
+       {0, 1, 3},
+       MEMORY_KINDS},
+      {"AMD, no window", 3, {L, V | C, V | C | H}, 7, {0, 1, 2}, MEMORY_KINDS},
+      {"Intel, integrated", 2, {L | V | C, L | V | C | H}, 3, {1, 0, 1}, MEMORY_KINDS},
+      {"Intel, no shared cache", 2, {L | V | C, L | V | H}, 3, {1, 0, 0}, MEMORY_KINDS},
+      {"Intel, compressed", 4, {L, L, V | C | H, L | V | C}, 0xe, {1, 3, 2}, MEMORY_KINDS},
+      {"ARM", 1, {L | V | C}, 1, {0, 0, 0}, MEMORY_KINDS},
+      {"ARM, cached", 2, {L | V | C, L | V | C | H}, 3, {1, 0, 1}, MEMORY_KINDS},
+      {"software", 1, {L | V | C | H}, 1, {0, 0, 0}, MEMORY_KINDS},
+      {"nothing coherent", 2, {L, V | H}, 3, {0}, MEMORY_SHARED},
+      {"nothing of its own", 1, {V | C}, 1, {0}, MEMORY_DEVICE},
+      {"nothing for buffers", 2, {L, L | V | C | H}, 0, {0}, MEMORY_DEVICE},
+  };
+  for (size_t i = 0; i < COUNT_OF(cases); i++) {
+    vk_memory_properties m = {.n_types = cases[i].n};
+    uint32_t of[MEMORY_KINDS], type[MEMORY_KINDS] = {0};
+    for (uint32_t k = 0; k < cases[i].n; k++)
+      m.types[k].flags = cases[i].flags[k];
+    for (int k = 0; k < MEMORY_KINDS; k++)
+      of[k] = cases[i].buffers;
+    memory_kind without = gpu_choose_memory(&m, of, type);
+    if (without != cases[i].without)
+      FAIL("%s: there is none for kind %d", cases[i].of, (int)without);
+    for (int k = 0; k < (int)cases[i].without; k++)
+      if (type[k] != cases[i].type[k])
+        FAIL("%s: type %u for kind %d", cases[i].of, type[k], k);
+  }
+}
 
 static void copy_there_and_back(rig *r, memory_kind kind, int64_t bytes) {
   gpu_block b;
