@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # test_vulkan.sh BUILD: tests of the pipeline and of models once more, on the first GPU with Vulkan's validation layer on, whose
-# messages are errors: every case of every op, 100 random graphs, `sinew check` on the families of models. Graphs are planned fused and
+# messages are errors: every case of every op, 100 random graphs, `sinew check` on the families of models, a workload's golden. Graphs are planned fused and
 # optimised, and neither: PLAN_MODES. check_gpu.sh runs it with other precisions and more JOBS, without the layer.
 set -u
 
@@ -52,6 +52,8 @@ fi
 
 # The ops are dealt out to as many processes as there are jobs; the last one's come when all else is done.
 "$build/tests/test_compile_ops" --list >"$logs/list"
+most=$(wc -l <"$logs/list")
+[ "$jobs" -le "$most" ] || jobs=$most # who has none would run all
 ops() {
   local tests
   mapfile -t tests < <(awk -v n="$jobs" -v i="$1" 'NR % n == i { print "=" $0 }' "$logs/list")
@@ -71,6 +73,8 @@ elif [ -d "$shared/data/hf" ]; then
     folder=$shared/data/hf/$family
     check "$family" "$build/sinew" check "$folder" "$folder/golden.json" --device vulkan
   done
+  # The workload that a software driver trains within seconds; scripts/check_long has the others.
+  check "StableDiffusion" "$build/tests/test_compile_workload_goldens" =live_step/StableDiffusion
 else
   skip "no shared data: data/hf"
 fi

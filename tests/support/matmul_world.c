@@ -168,6 +168,20 @@ static void draw_product(matmul_world *w, matmul_product *p, const int64_t *size
   p->b = draw_operand(w, w->part.n_batch + w->part.n_m, w->part.n_n, p->n_k, extent);
 }
 
+/* A product along the same k as another one, in most cases with one of its operands, or both. */
+static void draw_like(matmul_world *w, matmul_product *p, const matmul_product *other) {
+  enum { NONE_OWN, BOTH_OWN, WAYS = 4 };
+  int64_t extent[REGION_AXES];
+  int n = w->part.n_batch + w->part.n_m + w->part.n_n, way = (int)draw(w, WAYS);
+  *p = *other;
+  memcpy(extent, w->extent, sizeof extent);
+  memcpy(extent + n, p->k, (size_t)p->n_k * sizeof *p->k);
+  if (way == BOTH_OWN)
+    p->a = draw_operand(w, w->part.n_batch, w->part.n_m, p->n_k, extent);
+  if (way != NONE_OWN)
+    p->b = draw_operand(w, w->part.n_batch + w->part.n_m, w->part.n_n, p->n_k, extent);
+}
+
 matmul_world *matmul_world_draw(uint32_t seed, const int64_t *sizes, int n_sizes, int most_axes) {
   matmul_world *w = calloc(1, sizeof *w);
   if (!w)
@@ -184,10 +198,16 @@ matmul_world *matmul_world_draw(uint32_t seed, const int64_t *sizes, int n_sizes
         d < t->n_batch ? 1 + (int64_t)draw(w, 3) : sizes[draw(w, (uint32_t)n_sizes)];
   t->n_accs = 1 + (draw(w, 4) == 0);
   t->accs = w->accs;
+  int products = 1 + (draw(w, 4) == 0);
+  bool alike = draw(w, 4) != 0;
   for (int c = 0; c < t->n_accs; c++) {
-    w->accs[c] = (matmul_acc){.n_products = 1 + (draw(w, 4) == 0), .products = w->products[c]};
-    for (int i = 0; i < w->accs[c].n_products; i++)
-      draw_product(w, &w->products[c][i], sizes, n_sizes);
+    int own = alike ? products : 1 + (draw(w, 4) == 0);
+    w->accs[c] = (matmul_acc){.n_products = own, .products = w->products[c]};
+    for (int i = 0; i < own; i++)
+      if (alike && c > 0)
+        draw_like(w, &w->products[c][i], &w->products[0][i]);
+      else
+        draw_product(w, &w->products[c][i], sizes, n_sizes);
   }
   draw_epilogue(w);
   return w;

@@ -39,7 +39,7 @@ typedef struct vm_execution {
  * states are then as they were. */
 sn_status vm_execute(vm_execution *x) SN_MUST_USE;
 
-/* What a device with subgroups of 8, 32 or 64 threads offers. */
+/* What a device with subgroups of 8, 16, 32 or 64 threads offers. */
 gpu_target vm_target(int subgroup);
 
 typedef struct vm_check_options {
@@ -59,7 +59,7 @@ typedef struct vm_tally {
   int runs, launches, shaders, matrix_shaders;
   uint64_t instructions;
 } vm_tally;
-/* Compiles a graph and runs it with each of these numbers at the three sizes of subgroups, in a different order of
+/* Compiles a graph and runs it with each of these numbers at the three sizes of subgroups (some programs at a fourth), in a different order of
  * threads each; results must be those of the reference. options and tally may be NULL. */
 plan_verdict vm_check(const sn_graph *g, const plan_numbers *n, int n_numbers,
                       const vm_check_options *options, vm_tally *tally, char *why, size_t size);

@@ -82,9 +82,10 @@ bool matrix_fits(const matrix_shape *s, const gpu_target *target, const matmul_p
   int threads = matrix_threads(s, target), least = s->rows < s->columns ? s->rows : s->columns;
   int most = s->rows + s->columns - least;
   set_shape(&t, s, target, products);
+  int fragments = t.fragments[0] * t.fragments[1], area = t.size[0] * t.size[1];
   return target->matrix[2] > 0 && s->depth % (s->slices * target->matrix[2]) == 0 &&
-         t.fragments[0] * t.fragments[1] <= MATRIX_FRAGMENTS && threads <= target->max_threads &&
-         s->depth <= threads && threads * 4 <= s->depth * least &&
+         fragments <= MATRIX_FRAGMENTS && fragments * area <= MATRIX_POINTS &&
+         threads <= target->max_threads && s->depth <= threads && threads * 4 <= s->depth * least &&
          s->depth * most <= 32 * threads && 4 * shared_words(&t) <= target->shared_bytes;
 }
 

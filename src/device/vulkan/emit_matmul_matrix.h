@@ -27,11 +27,12 @@
 #include "device/vulkan/kernel_matrix.h"
 
 enum {
-  MATRIX_TOGETHER = 2,  /* accumulators made together */
-  MATRIX_FRAGMENTS = 8, /* of a subgroup, at most */
-  MATRIX_BLOCK = 256,   /* elements of k from flush to flush */
-  MATRIX_LONG = 512,    /* that need a flush */
-  MATRIX_TABLE = 8      /* words of a panel's two tables for each k */
+  MATRIX_TOGETHER = 2,     /* accumulators made together */
+  MATRIX_FRAGMENTS = 32,   /* of a subgroup, at most */
+  MATRIX_POINTS = 8 * 256, /* of all of them */
+  MATRIX_BLOCK = 256,      /* elements of k from flush to flush */
+  MATRIX_LONG = 512,       /* that need a flush */
+  MATRIX_TABLE = 8         /* words of a panel's two tables for each k */
 };
 
 /* An operand's elements of one tile in shared memory, two in a word: lines of rows, along k, where memory has it

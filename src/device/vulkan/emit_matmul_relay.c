@@ -2,12 +2,14 @@
 #include "device/vulkan/emit_matmul_relay.h"
 
 #include "device/vulkan/emit_matmul_packed.h"
+#include "device/vulkan/emit_matmul_rewrite.h"
 #include "device/vulkan/emit_pairs.h"
 
 enum {
-  COLUMNS = 64, /* of a subgroup's tile */
-  SLICES = 2,   /* of k of the first product */
-  SPARE = 4096  /* bytes of shared memory that stay free */
+  COLUMNS = 64,     /* of a subgroup's tile */
+  SLICES = 2,       /* of k of the first product */
+  SPARE = 4096,     /* bytes of shared memory that stay free, for tables of k */
+  SHARED = 32 << 10 /* that there must be */
 };
 
 /* --- which --- */
@@ -31,8 +33,9 @@ static int64_t column_tiles(const emitter *e, const matmul_part *p) {
 static bool suits_gpu(const emitter *e, int64_t rows) {
   const gpu_target *t = e->env.target;
   int64_t tiles = rows / RELAY_ROWS;
-  return t->relays && t->places && t->bf16_places && e->env.precision != SN_PRECISION_EXACT &&
-         e->env.kept && rows % RELAY_ROWS == 0 && tiles >= 2 * t->units && tiles <= 4 * t->units &&
+  return t->relays && t->shared_bytes >= SHARED && t->places && t->bf16_places &&
+         e->env.precision != SN_PRECISION_EXACT && e->env.kept && rows % RELAY_ROWS == 0 &&
+         tiles >= 2 * t->units && tiles <= 4 * t->units &&
          !(e->env.precision == SN_PRECISION_FAST && matmul_is_deep(&e->env));
 }
 
@@ -74,7 +77,8 @@ bool relay_fits(const emitter *e, const matmul_part *first, const step *s, uint3
   matmul_part a = *first, b = s->parts[0].u.matmul;
   matmul_batch_to_rows(&a);
   matmul_batch_to_rows(&b);
-  if (s->n_parts != 1 || !has_one_product(&a) || !has_one_product(&b))
+  if (s->n_parts != 1 || !has_one_product(&a) || !has_one_product(&b) ||
+      matmul_turns_rows(&e->env, first))
     return false;
   int64_t rows = sizes_most(&e->env, a.n_m, a.extent);
   int64_t wide[2] = {column_tiles(e, &a), column_tiles(e, &b)};

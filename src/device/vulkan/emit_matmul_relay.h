@@ -18,7 +18,7 @@ enum { RELAY_ROWS = 32 };
  * threads which read at the same time read other banks. */
 typedef struct handed {
   uint32_t value;
-  int columns; /* a power of two, at least 32 */
+  int columns; /* 64 or 128 */
   val array;
 } handed;
 

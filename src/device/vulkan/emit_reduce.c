@@ -4,7 +4,10 @@
 
 #include <math.h>
 
-int emit_threads(const emitter *e) { return e->env.target->units < 8 ? 64 : 256; }
+int emit_threads(const emitter *e) {
+  const gpu_target *t = e->env.target;
+  return t->units < 8 || t->max_threads < 256 ? 64 : 256;
+}
 
 row_threads emit_row_threads(emitter *e, int lanes, bool columns) {
   kernel *k = e->k;

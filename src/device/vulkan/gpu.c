@@ -85,7 +85,7 @@ static sn_status lacks(const opening *o, const char *feature) {
 
 /* In compute shaders; all kernels may use them. */
 static bool has_subgroup_operations(const opening *o) {
-  enum { ARITHMETIC = 0x4, SHUFFLE = 0x10, ALL = ARITHMETIC | SHUFFLE };
+  enum { VOTE = 0x2, ARITHMETIC = 0x4, SHUFFLE = 0x10, ALL = VOTE | ARITHMETIC | SHUFFLE };
   return (o->p11.subgroup_operations & ALL) == ALL && o->p11.subgroup_stages & VK_STAGE_COMPUTE;
 }
 
@@ -114,7 +114,7 @@ static sn_status find_features(opening *o) {
                 {o->f12.on[VK_12_STORAGE8], "8-bit storage (storageBuffer8BitAccess)"},
                 {o->f12.on[VK_12_BUFFER_ADDRESS], "buffer addresses (bufferDeviceAddress)"},
                 {o->f12.on[VK_12_TIMELINE], "timeline semaphores (timelineSemaphore)"},
-                {has_subgroup_operations(o), "arithmetic and shuffles within subgroups"}};
+                {has_subgroup_operations(o), "votes, arithmetic and shuffles within subgroups"}};
   for (size_t i = 0; i < COUNT_OF(needed); i++)
     if (!needed[i].there || gpu_fault("feature"))
       return lacks(o, needed[i].name);
@@ -178,9 +178,25 @@ static int64_t limited(uint64_t bytes) {
   return bytes == 0 || bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes;
 }
 
+enum { NVIDIA = 4, INTEL = 5, INTEL_MESA = 6 }; /* drivers */
+
+/* Intel's registers are as many for a subgroup of 32 as for one of 16: decision 24. */
+int gpu_choose_subgroup(uint32_t driver, int usual, int least, int most) {
+  enum { INTELS = 16 };
+  bool intel = driver == INTEL || driver == INTEL_MESA;
+  return intel && least <= INTELS && INTELS <= most ? INTELS : usual;
+}
+
+int gpu_choose_threads(int64_t most, int subgroup, int64_t subgroups) {
+  int64_t all = subgroups > 0 ? min_i64(most, subgroup * subgroups) : most;
+  int threads = 1;
+  while (threads < 1 << 16 && 2 * threads <= all)
+    threads *= 2;
+  return threads;
+}
+
 /* Drivers that are known to begin workgroups in the order of launches (chain.c). SINEW_VULKAN_CHAIN: 0, none; 1, any. */
 static bool may_chain(const opening *o) {
-  enum { NVIDIA = 4 };
   const char *asked = getenv("SINEW_VULKAN_CHAIN");
   bool can = o->f12.on[VK_12_MEMORY_MODEL] && o->f12.on[VK_12_MEMORY_MODEL_DEVICE] &&
              o->f12.on[VK_12_MEMORY_MODEL_CHAINS];
@@ -196,7 +212,7 @@ static bool may_relay(void) {
 static void note_limits(opening *o) {
   gpu *g = o->g;
   const vk_limits *l = &o->properties.core.limits;
-  int64_t most_threads = min_i64(l->group_threads, l->group_size[0]);
+  int64_t subgroups = 0;
   g->limits.allocation_bytes = limited(o->p11.allocation_bytes);
   g->limits.buffer_bytes = limited(o->p13.buffer_bytes);
   g->limits.uniform_alignment = max_i64(16, (int64_t)l->uniform_alignment);
@@ -205,14 +221,16 @@ static void note_limits(opening *o) {
   if (o->has[EXT_SUBGROUP_SIZE] && o->subgroup_size.on[0] && o->sizes.stages & VK_STAGE_COMPUTE) {
     g->limits.subgroup_least = (int)o->sizes.least;
     g->limits.subgroup_most = (int)o->sizes.most;
-    if (o->sizes.most_of_group > 0)
-      most_threads = min_i64(most_threads, (int64_t)o->p11.subgroup * o->sizes.most_of_group);
+    subgroups = o->sizes.most_of_group;
   }
   memcpy(g->driver_uuid, o->p11.driver_uuid, sizeof g->driver_uuid);
   memcpy(g->device_uuid, o->properties.core.uuid, sizeof g->device_uuid);
+  int subgroup = gpu_choose_subgroup(o->p12.driver_id, (int)o->p11.subgroup,
+                                     g->limits.subgroup_least, g->limits.subgroup_most);
+  int64_t threads = min_i64(l->group_threads, l->group_size[0]);
   g->target = (gpu_target){
-      .subgroup = (int)o->p11.subgroup,
-      .max_threads = (int)most_threads,
+      .subgroup = subgroup,
+      .max_threads = gpu_choose_threads(threads, subgroup, subgroups),
       .shared_bytes = (int)min_i64(l->shared_bytes, INT32_MAX),
       .block_bytes = (int)min_i64(l->uniform_range, 65536),
       .units = o->has[EXT_SM]             ? (int)o->sm.sms
@@ -286,7 +304,8 @@ sn_status gpu_open(sn_ctx *ctx, gpu *g) {
   SN_TRY(create_device(&o));
   SN_TRY(gpu_find_memory(g, ctx));
   g->has_budget = o.has[EXT_BUDGET];
-  gpu_find_matrices(g, o.matrix.on[0], o.bfloat16.on[0] && o.bfloat16.on[2]);
+  bool matrices = o.matrix.on[0] && o.f12.on[VK_12_FLOAT16] && o.f12.on[VK_12_MEMORY_MODEL];
+  gpu_find_matrices(g, matrices, o.bfloat16.on[0] && o.bfloat16.on[2]);
   SN_TRY(gpu_transfers_create(g, ctx));
   return gpu_pipelines_create(g, ctx);
 }

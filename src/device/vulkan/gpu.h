@@ -97,6 +97,11 @@ void gpu_close_unused(void);
 sn_status gpu_fail(gpu *g, sn_ctx *ctx, int result, const char *doing) SN_MUST_USE;
 sn_status gpu_check(gpu *g, sn_ctx *ctx) SN_MUST_USE; /* fails once it is lost */
 
+/* Of the sizes from `least` to `most` (both 0: no choice) that which kernels ask for. */
+int gpu_choose_subgroup(uint32_t driver, int usual, int least, int most);
+/* How many threads a workgroup may have for them: a power of two. `subgroups`: how many of these it may have; 0: any number. */
+int gpu_choose_threads(int64_t most, int subgroup, int64_t subgroups);
+
 /* Submits commands; `semaphore` gets `value` when they are done. */
 sn_status gpu_submit(gpu *g, sn_ctx *ctx, int n, const vk_handle *commands, vk_handle semaphore,
                      uint64_t value) SN_MUST_USE;

@@ -168,6 +168,18 @@ TEST(types_of_memory) {
   }
 }
 
+TEST(subgroups_and_workgroups) {
+  enum { RADV = 3, NVIDIA = 4, INTEL_MESA = 6 };
+  CHECK_EQ_INT(gpu_choose_subgroup(NVIDIA, 32, 32, 32), 32);
+  CHECK_EQ_INT(gpu_choose_subgroup(RADV, 64, 32, 64), 64);
+  CHECK_EQ_INT(gpu_choose_subgroup(INTEL_MESA, 32, 8, 32), 16);
+  CHECK_EQ_INT(gpu_choose_subgroup(INTEL_MESA, 32, 0, 0), 32);
+  CHECK_EQ_INT(gpu_choose_threads(1024, 32, 0), 1024);
+  CHECK_EQ_INT(gpu_choose_threads(1024, 16, 56), 512);
+  CHECK_EQ_INT(gpu_choose_threads(384, 16, 0), 256);
+  CHECK_EQ_INT(gpu_choose_threads(128, 64, UINT32_MAX), 128);
+}
+
 static void copy_there_and_back(rig *r, memory_kind kind, int64_t bytes) {
   gpu_block b;
   char *from = malloc((size_t)bytes), *to = calloc(1, (size_t)bytes);

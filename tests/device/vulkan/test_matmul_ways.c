@@ -235,11 +235,12 @@ TEST(parts_of_one_form_are_one_launch) {
 }
 
 /* Three accumulators with a in common: more than the large tiles have room for. */
+/* Two of them at once, with more than a block of k. */
 TEST(many_accumulators) {
   world w;
   open_world(&w);
   for (int i = 0; i < 3; i++)
-    add_part(&w, 20, 20, 12, 36);
+    add_part(&w, 20, 20, 12, 100);
   instr code[6] = {{.op = REGION_ACC},
                    {.op = REGION_ACC, .index = 1},
                    {.op = REGION_ALU, .code = ALU_add, .a = 0, .b = 1},
@@ -257,8 +258,8 @@ TEST(many_accumulators) {
     for (int64_t i = 0; i < 20 * 12; i++) {
       double sum = 0;
       for (int a = 0; a < 3; a++)
-        for (int64_t k = 0; k < 36; k++)
-          sum += (double)w.numbers[A][i / 12 * 36 + k] * w.numbers[B + 2 * a][i % 12 * 36 + k];
+        for (int64_t k = 0; k < 100; k++)
+          sum += (double)w.numbers[A][i / 12 * 100 + k] * w.numbers[B + 2 * a][i % 12 * 100 + k];
       CHECK_NEAR(w.numbers[C][i], sum, 1e-5);
     }
   close_world(&w);

@@ -98,6 +98,20 @@ static sn_value strided_block(sn_graph *g, const relay_case *c) {
   return sn_relu(g, conv(g, "b", y, c->n[1], c->n[0], 1, 1));
 }
 
+/* The rows of the first product are channels and images, and channels are stored last: they are counted in another order. */
+static sn_value channels_as_rows(sn_graph *g, const relay_case *c) {
+  sn_value x = sn_input(g, "x", SN_F32, SN_SHAPE(16, 16, 4, 4));
+  sn_value image = sn_relu(g, conv(g, "stem", x, 16, 16, 3, 1));
+  sn_value rows = sn_transpose(g, sn_reshape(g, image, SN_SHAPE(16, 16, 16)), SN_INTS(1, 0, 2));
+  return second_of(g, first_of(g, rows, c), c);
+}
+
+/* The second result lies where the first product's operand does. */
+static sn_value over_what_is_read(sn_graph *g, const relay_case *c) {
+  sn_value y = first_of(g, sn_tanh(g, input(g, c)), c);
+  return sn_softmax(g, second_of(g, y, c), -1);
+}
+
 static const relay_case cases[] = {
     {"64 and 256 columns", two, ROWS, 40, {64, 256}, 1},
     {"64 and 512", two, ROWS, 16, {64, 512}, 1},
@@ -114,6 +128,8 @@ static const relay_case cases[] = {
     {"read twice", read_twice, ROWS, 16, {64, 256}, 0},
     {"read by the epilogue", read_by_epilogue, ROWS, 16, {64, 256}, 0},
     {"read later", read_later, ROWS, 16, {64, 256}, 0},
+    {"channels as rows", channels_as_rows, ROWS, 16, {64, 256}, 0},
+    {"over what is read", over_what_is_read, ROWS, 256, {64, 256}, 0},
     {"weights of a run", weights_of_a_run, ROWS, 16, {64, 256}, 0},
     {"rows that leave a rest", two, ROWS + 8, 16, {64, 256}, 0},
     {"columns that leave a rest", two, ROWS, 16, {96, 256}, 0},
