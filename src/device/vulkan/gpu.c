@@ -195,11 +195,11 @@ int gpu_choose_threads(int64_t most, int subgroup, int64_t subgroups) {
   return threads;
 }
 
-/* Drivers that are known to begin workgroups in the order of launches (chain.c). SINEW_VULKAN_CHAIN: 0, none; 1, any. */
+/* Drivers that are known to begin workgroups in the order of launches (chain.c). SINEW_VULKAN_CHAIN: 0, none; 1, any. What others wrote is seen through
+ * two steps, of the workgroup and of the device: VK_12_MEMORY_MODEL_CHAINS, switched on where it is there, and tested in any case. */
 static bool may_chain(const opening *o) {
   const char *asked = getenv("SINEW_VULKAN_CHAIN");
-  bool can = o->f12.on[VK_12_MEMORY_MODEL] && o->f12.on[VK_12_MEMORY_MODEL_DEVICE] &&
-             o->f12.on[VK_12_MEMORY_MODEL_CHAINS];
+  bool can = o->f12.on[VK_12_MEMORY_MODEL] && o->f12.on[VK_12_MEMORY_MODEL_DEVICE];
   return can && (asked ? *asked == '1' : o->p12.driver_id == NVIDIA);
 }
 
