@@ -32,6 +32,12 @@ typedef struct machine {
 } machine;
 
 gpu_target vm_target(int subgroup) {
+  if (subgroup == 16)
+    return (gpu_target){.subgroup = subgroup,
+                        .max_threads = 128,
+                        .shared_bytes = 16 << 10,
+                        .block_bytes = 16 << 10,
+                        .units = 8};
   return (gpu_target){.subgroup = subgroup,
                       .max_threads = 1024,
                       .shared_bytes = subgroup == 8 ? 32 << 10 : 48 << 10,

@@ -39,7 +39,7 @@ typedef struct vm_execution {
  * states are then as they were. */
 sn_status vm_execute(vm_execution *x) SN_MUST_USE;
 
-/* What a device with subgroups of 8, 16, 32 or 64 threads offers. */
+/* What a device with subgroups of 8, 16, 32 or 64 threads offers; with 16 of them the least that Vulkan allows. */
 gpu_target vm_target(int subgroup);
 
 typedef struct vm_check_options {
