@@ -5,6 +5,7 @@
 #include "ir/dtype.h"
 #include "support/test.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static uint32_t draw(matmul_world *w, uint32_t below) {
@@ -15,6 +16,9 @@ static uint32_t draw(matmul_world *w, uint32_t below) {
 /* --- values --- */
 
 static uint32_t add_value(matmul_world *w, sn_dtype dtype, int64_t count) {
+  enum { MOST = 1 << 24 };
+  w->too_large = w->too_large || count > MOST;
+  count = min_i64(count, MOST);
   uint32_t v = w->p.n_values++;
   w->values[v] = (program_value){.type = {.dtype = dtype}, .count = count};
   w->counts[v] = count;
@@ -353,7 +357,7 @@ double matmul_world_work(const matmul_world *w) {
         k *= (double)w->products[c][i].k[d];
       each += k;
     }
-  return points * each;
+  return w->too_large ? INFINITY : points * each;
 }
 
 bool matmul_world_check(const matmul_world *w) {

@@ -24,6 +24,7 @@ typedef struct matmul_world {
   term terms[64][WORLD_TERMS];
   check checks[16];
   int n_codes, n_terms, n_checks;
+  bool too_large; /* for memory: nothing but its work may be asked */
 } matmul_world;
 
 /* Extents are drawn from `sizes`. */
@@ -32,7 +33,7 @@ matmul_world *matmul_world_draw(uint32_t seed, const int64_t *sizes, int n_sizes
  * pixels, k channels and window; four images, and as many results as channels. */
 matmul_world *matmul_world_convolve(uint32_t seed, int64_t height, int64_t channels);
 void matmul_world_free(matmul_world *w);
-/* Multiplications of the plain evaluation, which leaves what is expected in `numbers`. */
+/* Multiplications (infinitely many of what is too large) of the plain evaluation, which leaves what is expected in `numbers`. */
 double matmul_world_work(const matmul_world *w);
 void matmul_world_evaluate(matmul_world *w);
 /* Whether the results in memory are those; fails the test if not. */

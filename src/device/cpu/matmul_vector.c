@@ -176,7 +176,7 @@ static int64_t range_of(const matmul_work *w) {
   int64_t share = w->side[COLS].count / ((int64_t)RANGES_EACH * w->r->threads), k = 1;
   for (int i = 0; i < w->n_products; i++)
     k = max_i64(k, w->products[i].k.count);
-  int64_t least = RANGE_FLOATS / k;
+  int64_t least = max_i64(1, RANGE_FLOATS / k);
   if (way_of(w->products[0].of[COLS]) != BY_DOTS) /* long lines are better */
     least = max_i64(RANGE_LEAST, least);
   int64_t n = max_i64(share, min_i64(least, MATMUL_VECTOR));

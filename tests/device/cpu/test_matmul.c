@@ -62,3 +62,9 @@ TEST(long_vectors) {
   static const int64_t sizes[] = {2, 300, 4100};
   check_drawn(40000, 20, sizes, 3, 1);
 }
+
+/* Lines of k that are longer than what a thread takes at a time. */
+TEST(one_long_line) {
+  static const int64_t sizes[] = {1, 2, 70001};
+  check_drawn(50000, 60, sizes, 3, 1);
+}
