@@ -104,7 +104,9 @@ static bool run_one(const check_run *c, int subgroup, vm_order order, char *why,
     x.target.places = subgroup == 32;
     x.target.bf16_places = subgroup == 32 && (c->options.bf16 || c->program->n_values % 4);
     for (int i = 0; i < 3; i++)
-      x.target.matrix[i] = 16;
+      x.target.matrix[i] = subgroup == 16 && i < 2 ? 8 : 16; /* Intel has 8 x 8 x 16 */
+    if (subgroup == 16)
+      x.target.max_threads = 512, x.target.shared_bytes = 48 << 10;
   }
   if (c->options.relays) {
     x.target.relays = true;
