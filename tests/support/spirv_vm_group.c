@@ -151,6 +151,18 @@ static void pass_barrier(vm *v, const vm_op *o) {
   let_go(v->threads, v->n_threads);
 }
 
+/* A barrier of a subgroup that the others do not come to is right, but drivers on a CPU hold the whole workgroup at it: decision 25. where: the
+ * barrier of the workgroup that they stand at; NULL: the end. */
+static bool meet_alike(vm *v, const vm_thread *where) {
+  const vm_thread *t = v->threads;
+  for (int i = 0; i < v->n_threads; i++)
+    if (t[i].passed != t->passed)
+      return vm_fault(v, t, where ? v->m->ops.at + where->pc : NULL,
+                      "before %s, subgroup 0 met %d times, subgroup %d %d times",
+                      where ? "this" : "the end", t->passed, t[i].subgroup, t[i].passed);
+  return true;
+}
+
 static bool run_group(vm *v) {
   int n = v->n_threads, subgroups = (n + v->subgroup - 1) / v->subgroup;
   v->group_from = v->now = v->shared_now = ++v->clock;
@@ -164,6 +176,8 @@ static bool run_group(vm *v) {
         return false;
     }
     const vm_thread *where = find_state(v->threads, n, THREAD_WAITS);
+    if (!meet_alike(v, where))
+      return false;
     if (!where)
       return true;
     if (!all_there(v, v->threads, n, where, "workgroup"))

@@ -103,8 +103,10 @@ static bool run_one(const check_run *c, int subgroup, vm_order order, char *why,
     x.target.f16 = x.target.bf16 = true;
     x.target.places = subgroup == 32;
     x.target.bf16_places = subgroup == 32 && (c->options.bf16 || c->program->n_values % 4);
+    /* 8 x 8 x 8 on CPUs (Mesa's llvmpipe), 8 x 8 x 16 on Intel's GPUs */
+    bool small = subgroup < 32;
     for (int i = 0; i < 3; i++)
-      x.target.matrix[i] = subgroup == 16 && i < 2 ? 8 : 16; /* Intel has 8 x 8 x 16 */
+      x.target.matrix[i] = small && (subgroup == 8 || i < 2) ? 8 : 16;
     if (subgroup == 16)
       x.target.max_threads = 512, x.target.shared_bytes = 48 << 10;
   }

@@ -155,12 +155,16 @@ static void put_weights(matrix_grad *w, int which, val x[][2]) {
   val falls = k_lt(k, k_add(k, wanted, k_i32(k, HEADROOM)), old);
   val now = k_select(k, falls, wanted, old), none = k_i32(k, 0);
   val change = k_add(k, k_sub(k, now, old), k_get(k, w->lost[which]));
-  k_if some = k_if_begin(k, crew_any(c, k_ne(k, change, none)));
-  crew_sums *all[1] = {&w->sums[which]};
-  crew_scale_rows(c, which, crew_power(k, k_max(k, change, k_i32(k, -126))), 1, all);
+  val some = crew_any(c, k_ne(k, change, none));
+  k_if changes = k_if_begin(k, some);
+  crew_put_factor(c, which, crew_power(k, k_max(k, change, k_i32(k, -126))));
   k_set(k, w->power[which], now);
   k_set(k, w->lost[which], none);
-  k_if_end(k, &some);
+  k_if_end(k, &changes);
+  crew_meet(c);
+  k_if scales = k_if_begin(k, some);
+  crew_scale_rows(c, which, &w->sums[which]);
+  k_if_end(k, &scales);
   crew_meet(c);
   val by = crew_power(k, now);
   for (int i = 0; i < crew_pairs(c); i++) {

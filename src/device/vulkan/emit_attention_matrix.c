@@ -158,17 +158,22 @@ static void grow(matrix_forward *w, val most) {
   val old = k_get(k, w->base), lost = k_get(k, w->lost), none = k_i32(k, 0);
   val much = k_lt(k, k_add(k, old, k_f32(k, SLACK)), most);
   val wanted = k_or(k, much, k_ne(k, lost, none));
-  k_if some = k_if_begin(k, crew_any(c, wanted));
+  val some = crew_any(c, wanted);
+  crew_meet(c);
+  k_if grows = k_if_begin(k, some);
   val base = k_max(k, old, most), zero = k_f32(k, 0), none_yet = k_eq(k, old, k_f32(k, -INFINITY));
   val keep = crew_exp2(k, k_sub(k, base_of(w, old), base_of(w, base)));
   keep = k_select(k, none_yet, zero, keep);
   k_set(k, w->base, base);
   k_set(k, w->sum, k_mul(k, k_get(k, w->sum), keep));
   val least = k_max(k, lost, k_i32(k, -126));
-  crew_sums *all[1] = {&w->out};
-  crew_scale_rows(c, 0, k_mul(k, keep, crew_power(k, least)), 1, all);
+  crew_put_factor(c, 0, k_mul(k, keep, crew_power(k, least)));
   k_set(k, w->lost, none);
-  k_if_end(k, &some);
+  k_if_end(k, &grows);
+  crew_meet(c);
+  k_if scales = k_if_begin(k, some);
+  crew_scale_rows(c, 0, &w->out);
+  k_if_end(k, &scales);
 }
 
 static void weigh(matrix_forward *w, val x[][2]) {

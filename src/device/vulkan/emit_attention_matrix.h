@@ -71,7 +71,8 @@ bool crew_has_room(const emitter *e, int words);
 void crew_open(crew *c, int words);
 /* This subgroup's area. */
 val crew_area(const crew *c, int which);
-/* Threads of the subgroup: what they wrote to shared memory can be read behind it. */
+/* Threads of the subgroup: what they wrote to shared memory can be read behind it. Never where only some of the subgroups come: drivers
+ * on a CPU take it for a barrier of the workgroup (decision 25). */
 void crew_meet(const crew *c);
 /* Whether any thread of the subgroup says so. */
 val crew_any(const crew *c, val condition);
@@ -134,8 +135,9 @@ typedef struct crew_sums {
 void crew_sums_open(crew *c, crew_sums *s, int width);
 /* += weights of area `which` · rows of a tile, which are the subgroup's columns. */
 void crew_add(crew *c, int which, const crew_tile *b, crew_sums *s);
-/* Rows times a factor each, the thread's row's. Through area `which`. */
-void crew_scale_rows(crew *c, int which, val factor, int n, crew_sums *const *sums);
+/* Rows times a factor each: the thread's row's to area `which`, and behind crew_meet from there to the sums. */
+void crew_put_factor(crew *c, int which, val factor);
+void crew_scale_rows(crew *c, int which, const crew_sums *sums);
 /* To shared words from `at` on: planes by column of the grid, of rows of `width` and 4 numbers. */
 void crew_sums_put(crew *c, const crew_sums *s, int at, int width);
 static inline int crew_plane_words(const crew *c, int width) { return crew_rows(c) * (width + 4); }

@@ -102,23 +102,24 @@ void crew_add(crew *c, int which, const crew_tile *b, crew_sums *s) {
     add_columns(c, area, b, s, j, s->n - j < GROUP ? s->n - j : GROUP);
 }
 
-void crew_scale_rows(crew *c, int which, val factor, int n, crew_sums *const *sums) {
+void crew_put_factor(crew *c, int which, val factor) {
   kernel *k = c->e->k;
   int stride = c->size[1] + 4, each = c->size[1] / c->lanes;
-  val area = crew_area(c, which), bits = k_bits(k, factor, k->s.u32);
-  val at = k_add(k, area, k_mul(k, c->row, k_index(k, stride)));
+  val bits = k_bits(k, factor, k->s.u32);
+  val at = k_add(k, crew_area(c, which), k_mul(k, c->row, k_index(k, stride)));
   at = k_add(k, at, k_mul(k, c->place, k_index(k, each)));
-  crew_meet(c);
   for (int i = 0; i < each; i++)
     k_shared_set(k, c->words, plus(k, at, i), bits);
-  crew_meet(c);
+}
+
+void crew_scale_rows(crew *c, int which, const crew_sums *sums) {
+  kernel *k = c->e->k;
   spirv_id type = c->type[MATRIX_SUM];
-  val by = k_matrix_load(k, type, c->words, area, MATRIX_ROWS, stride);
-  for (int s = 0; s < n; s++)
-    for (int i = 0; i < sums[s]->n; i++) {
-      val x = k_get(k, sums[s]->at[i]);
-      k_set(k, sums[s]->at[i], spirv_op(&k->s, SPV_FMul, type, SPV_ARGS(x, by)));
-    }
+  val by = k_matrix_load(k, type, c->words, crew_area(c, which), MATRIX_ROWS, c->size[1] + 4);
+  for (int i = 0; i < sums->n; i++) {
+    val x = k_get(k, sums->at[i]);
+    k_set(k, sums->at[i], spirv_op(&k->s, SPV_FMul, type, SPV_ARGS(x, by)));
+  }
 }
 
 void crew_sums_put(crew *c, const crew_sums *s, int at, int width) {

@@ -226,6 +226,18 @@ static void at_two_barriers(kernel *k) {
   k_if_end(k, &some);
 }
 
+/* Half of the subgroups. */
+static void some_subgroups_meet(kernel *k) {
+  k_if some = k_if_begin(k, k_lt(k, k->local, k_index(k, THREADS / 2)));
+  k_barrier_subgroup(k);
+  k_if_end(k, &some);
+}
+
+static void all_subgroups_meet(kernel *k) {
+  k_barrier_subgroup(k);
+  k_barrier(k);
+}
+
 static void sum_of(kernel *k, int threads) {
   spirv *s = &k->s;
   val out = k_var(k, k_u32(k, 0)), scope = k_u32(k, 3);
@@ -324,6 +336,9 @@ static const struct {
     {"shared_beyond", shared_beyond, "index 64 of 64 elements"},
     {"some_at_barrier", some_at_barrier, "63 of the 64 threads of the workgroup reach this"},
     {"at_two_barriers", at_two_barriers, "32 of the 64 threads of the workgroup reach this"},
+    {"some_subgroups_meet", some_subgroups_meet,
+     "before the end, subgroup 0 met 1 times, subgroup"},
+    {"all_subgroups_meet", all_subgroups_meet, NULL},
     {"sum", sound_sum, NULL},
     {"sum_of_some", sum_of_some, "threads of the subgroup reach this"},
     {"divides_by_zero", divides_by_zero, "a division by 0"},
@@ -340,8 +355,9 @@ TEST_WALK(faults) {
   for (size_t i = 0; i < COUNT_OF(cases); i++)
     for (size_t k = 0; k < COUNT_OF(subgroups); k++) {
       vm_stage s;
-      /* there are no others to race with */
-      if (cases[i].body == across_subgroups && subgroups[k] == THREADS)
+      /* there are no others */
+      if ((cases[i].body == across_subgroups || cases[i].body == some_subgroups_meet) &&
+          subgroups[k] == THREADS)
         continue;
       if (!test_begin("%s %d", cases[i].name, subgroups[k]))
         continue;
