@@ -209,6 +209,16 @@ static bool may_relay(void) {
   return asked && *asked == '1';
 }
 
+/* Workgroups that are under way at once, or nearly. SINEW_VULKAN_UNITS, or what the driver tells, or what a card of today has. */
+static int count_units(const opening *o) {
+  enum { MOST = 4096, SOFTWARE = 4, USUAL = 32 };
+  const char *asked = getenv("SINEW_VULKAN_UNITS");
+  long n = asked ? strtol(asked, NULL, 10) : 0;
+  if (n > 0 && n <= MOST)
+    return (int)n;
+  return o->has[EXT_SM] ? (int)o->sm.sms : gpu_is_software(o->info) ? SOFTWARE : USUAL;
+}
+
 static void note_limits(opening *o) {
   gpu *g = o->g;
   const vk_limits *l = &o->properties.core.limits;
@@ -233,9 +243,7 @@ static void note_limits(opening *o) {
       .max_threads = gpu_choose_threads(threads, subgroup, subgroups),
       .shared_bytes = (int)min_i64(l->shared_bytes, INT32_MAX),
       .block_bytes = (int)min_i64(l->uniform_range, 65536),
-      .units = o->has[EXT_SM]             ? (int)o->sm.sms
-               : gpu_is_software(o->info) ? 4
-                                          : 32,
+      .units = count_units(o),
       .keeps_nan = o->p12.keeps_nan32 != 0,
       .relays = may_relay(),
       .chains = may_chain(o),

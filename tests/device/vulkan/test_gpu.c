@@ -57,6 +57,26 @@ TEST(one_for_all) {
   rig_end(&r);
 }
 
+TEST(units) {
+  static const struct {
+    const char *asked;
+    int units; /* 0: as if nobody asked */
+  } cases[] = {{"132", 132}, {"1", 1}, {"0", 0}, {"-3", 0}, {"many", 0}, {"99999999999", 0}};
+  rig r;
+  if (!rig_start(&r))
+    return;
+  int usual = r.g->target.units;
+  CHECK(usual > 1);
+  rig_end(&r);
+  for (size_t i = 0; i < COUNT_OF(cases); i++) {
+    setenv("SINEW_VULKAN_UNITS", cases[i].asked, 1);
+    if (rig_start(&r))
+      CHECK_EQ_INT(r.g->target.units, cases[i].units ? cases[i].units : usual);
+    rig_end(&r);
+  }
+  unsetenv("SINEW_VULKAN_UNITS");
+}
+
 /* The layer is on: it sees an error that is planted. */
 TEST(validation_sees_errors) {
   rig r;
