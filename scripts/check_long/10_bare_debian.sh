@@ -7,6 +7,7 @@ set -eu
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
 suite=bookworm
+. "$root/scripts/bare_debian.sh"
 shared=${SINEW_SHARED:-$root/../shared}
 
 if [ "$(id -u)" -ne 0 ]; then
@@ -25,26 +26,14 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 1' INT TERM HUP
 
-# The mirror and the proxy that the host's apt uses, whatever way they are written down.
-# shellcheck disable=SC2016 # apt reads what is quoted
-mirror=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' 2>/dev/null |
-  awk -v suite=$suite '$2 == suite { print $1; exit }')
-proxy=$(apt-config shell proxy Acquire::http::Proxy | sed "s/^proxy='\(.*\)'$/\1/")
-if [ -n "$proxy" ] && [ "$proxy" != DIRECT ]; then export http_proxy=$proxy; fi
-
-echo "bare_debian: building a minimal $suite"
-if ! debootstrap --variant=minbase --include=git,make,ca-certificates \
-  $suite "$work/base" ${mirror:+"$mirror"} >"$work/log" 2>&1; then
-  tail -n 20 "$work/log"
-  exit 1
-fi
+mirror=$(host_mirror $suite)
+bare_debian $suite "$work/base" git,make,ca-certificates "$mirror"
 # The host's sources serve the bare system only when the host runs the same release.
 if [ -n "$mirror" ]; then
   rm -rf "$work/base/etc/apt"
   cp -a /etc/apt "$work/base/etc/apt"
   if [ -d /usr/share/keyrings ]; then cp -an /usr/share/keyrings "$work/base/usr/share/"; fi
 fi
-cp -L /etc/resolv.conf /etc/hosts "$work/base/etc/"
 git clone -q --bare --no-hardlinks "$root" "$work/base/sinew.git"
 mkdir -p "$work/base/home/user"
 if [ -d "$shared" ]; then cp -rL "$shared" "$work/base/home/user/shared"; fi
