@@ -14,6 +14,7 @@ static int vectors_of(const direct_shape *s, const matmul_part *p, const gpu_tar
 
 enum { PAIR = 2 };
 _Static_assert((int)EMIT_FOURS >= (int)PAIR, "pairs of fours go through epilogues in step");
+_Static_assert((int)DIRECT_SUMS / 4 <= 32, "each four of a thread has a bit");
 
 /* How many neighbouring fours are used in step: two are both inside or both outside where columns come in eights. */
 static int fours_at_once(const matmul_part *p, int share) {
@@ -168,30 +169,6 @@ static val any_wild(direct *d, int n, val sums[][EMIT_ACCS][4]) {
   return k_le(k, k_u32(k, 0x7f800000), most);
 }
 
-/* The sums of n fours from `from` on. Where some are no numbers, they are made again. */
-static void read_fours(direct *d, const pass *p, int n, val from, val first,
-                       val sums[][EMIT_ACCS][4]) {
-  kernel *k = d->m.e->k;
-  int each = 4 * d->m.part->n_accs;
-  val variable[PAIR][EMIT_ACCS * 4];
-  for (int q = 0; q < n; q++)
-    read_four(d, p, plus(k, from, q), sums[q]);
-  for (int i = 0; i < n * each; i++)
-    variable[i / each][i % each] = k_var(k, sums[i / each][i % each / 4][i % 4]);
-  k_if odd = k_if_begin(k, any_wild(d, n, sums));
-  k_loop l = k_loop_rolled(k, from, plus(k, from, n), k_index(k, 1));
-  remake(d, p, l.i, first);
-  k_loop_end(k, &l);
-  for (int q = 0; q < n; q++) {
-    read_four(d, p, plus(k, from, q), sums[q]);
-    for (int i = 0; i < each; i++)
-      k_set(k, variable[q][i], sums[q][i / 4][i % 4]);
-  }
-  k_if_end(k, &odd);
-  for (int i = 0; i < n * each; i++)
-    sums[i / each][i % each / 4][i % 4] = k_get(k, variable[i / each][i % each]);
-}
-
 /* A four whose points go through the epilogue one by one. */
 static void use_points(direct *d, const val at[2], val sums[][4]) {
   kernel *k = d->m.e->k;
@@ -207,24 +184,69 @@ static void use_points(direct *d, const val at[2], val sums[][4]) {
   }
 }
 
-/* This slice's share of the fours. Little code that runs several times is faster than more that runs once: it has to be fetched while
- * everybody waits. */
+/* This slice's share of a pass, n fours at a time. */
+typedef struct share {
+  int n;
+  val first, from, end,
+      by;  /* the pass's first four of the thread; the share's, counted from there */
+  val odd; /* variable: a bit for each n of them whose sums are no numbers */
+} share;
+
+/* Through the epilogue goes what has numbers for sums, or `again`, what had none. */
+static void use_some(direct *d, const pass *p, const share *s, val again) {
+  kernel *k = d->m.e->k;
+  val sums[PAIR][EMIT_ACCS][4], at[PAIR][2], bit = k_var(k, k_u32(k, 1));
+  k_loop l = k_loop_rolled(k, s->from, s->end, s->by);
+  for (int q = 0; q < s->n; q++)
+    read_four(d, p, plus(k, l.i, q), sums[q]);
+  val wild = any_wild(d, s->n, sums), one = k_get(k, bit);
+  val odd = k_or(k, k_get(k, s->odd), k_select(k, wild, one, k_u32(k, 0)));
+  k_set(k, s->odd, odd);
+  k_set(k, bit, k_shl(k, one, 1));
+  for (int q = 0; q < s->n; q++)
+    four_at(d, k_add(k, s->first, plus(k, l.i, q)), at[q]);
+  val was = k_ne(k, k_and(k, odd, one), k_u32(k, 0)), goes = k_eq(k, again, was);
+  bool fours = matmul_points(d->m.part) == 4;
+  k_if now = k_if_begin(k, fours ? k_and(k, goes, is_inside(d, at[0])) : goes);
+  if (fours)
+    matmul_result_fours(&d->m, s->n, at, sums);
+  else
+    use_points(d, at[0], sums[0]);
+  k_if_end(k, &now);
+  k_loop_end(k, &l);
+}
+
+static void remake_odd(direct *d, const pass *p, const share *s) {
+  kernel *k = d->m.e->k;
+  val bit = k_var(k, k_u32(k, 1));
+  k_loop l = k_loop_rolled(k, s->from, s->end, s->by);
+  val one = k_get(k, bit);
+  k_if odd = k_if_begin(k, k_ne(k, k_and(k, k_get(k, s->odd), one), k_u32(k, 0)));
+  k_loop each = k_loop_rolled(k, l.i, plus(k, l.i, s->n), k_index(k, 1));
+  remake(d, p, each.i, s->first);
+  k_loop_end(k, &each);
+  k_if_end(k, &odd);
+  k_set(k, bit, k_shl(k, one, 1));
+  k_loop_end(k, &l);
+}
+
+/* Little code that runs several times is faster than more that runs once: it has to be fetched while everybody waits. So what makes sums
+ * again that are no numbers stands behind the loop that uses the others, which then runs once more. */
 static void use_fours(direct *d, const pass *p, val number) {
   kernel *k = d->m.e->k;
   int slices = d->shape->slices, n = fours_at_once(d->m.part, p->fours / slices);
-  val sums[PAIR][EMIT_ACCS][4], at[PAIR][2], first = times(k, number, p->fours);
-  val end = k_index(k, p->fours), by = k_index(k, (int64_t)n * slices);
-  k_loop l = k_loop_rolled(k, times(k, d->slice, n), end, by);
-  read_fours(d, p, n, l.i, first, sums);
-  for (int q = 0; q < n; q++)
-    four_at(d, k_add(k, first, plus(k, l.i, q)), at[q]);
-  if (matmul_points(d->m.part) == 4) {
-    k_if inside = k_if_begin(k, is_inside(d, at[0]));
-    matmul_result_fours(&d->m, n, at, sums);
-    k_if_end(k, &inside);
-  } else
-    use_points(d, at[0], sums[0]);
-  k_loop_end(k, &l);
+  share s = {.n = n,
+             .first = times(k, number, p->fours),
+             .from = times(k, d->slice, n),
+             .end = k_index(k, p->fours),
+             .by = k_index(k, (int64_t)n * slices),
+             .odd = k_var(k, k_u32(k, 0))};
+  k_loop turn = k_loop_rolled(k, k_index(k, 0), k_index(k, 2), k_index(k, 1));
+  val again = k_ne(k, turn.i, k_index(k, 0));
+  use_some(d, p, &s, again);
+  k_loop_break(k, &turn, k_or(k, again, k_eq(k, k_get(k, s.odd), k_u32(k, 0))));
+  remake_odd(d, p, &s);
+  k_loop_end(k, &turn);
 }
 
 /* Where nobody else has a part of a thread's sums, nobody waits. */
