@@ -110,10 +110,6 @@ static bool run_one(const check_run *c, int subgroup, vm_order order, char *why,
     if (subgroup == 16)
       x.target.max_threads = 512, x.target.shared_bytes = 48 << 10;
   }
-  if (c->options.relays) {
-    x.target.relays = true;
-    x.target.units = c->options.relays;
-  }
   if (status == SN_OK)
     status = vm_execute(&x);
   if (status == SN_OK && !c->fails)

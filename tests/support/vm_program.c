@@ -147,8 +147,7 @@ static bool note_load(void *user, const step_use *use) { return use->store || no
 /* The step before, where it has no launches since this one computes it; NULL: it has some. */
 static const step *absorbed_by(const machine *m, int number) {
   const step *before = number > 0 ? &m->p->steps[number - 1] : NULL;
-  bool may = before && (before->kind == STEP_ROW || before->kind == STEP_MATMUL);
-  return may && m->made[number - 1].n == 0 ? before : NULL;
+  return before && before->kind == STEP_ROW && m->made[number - 1].n == 0 ? before : NULL;
 }
 
 /* What a step may touch is what it names, and what a step reads that it computes for itself. A scatter's result has the memory of its base. */

@@ -53,7 +53,6 @@ typedef struct vm_check_options {
   void *change_user;
   bool by_step; /* as in vm_execution */
   int without;
-  int relays; /* of the target, which has so many units then; 0: it does not relay */
 } vm_check_options;
 typedef struct vm_tally {
   int runs, launches, shaders, matrix_shaders;

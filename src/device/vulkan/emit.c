@@ -177,12 +177,8 @@ static sn_status emit_anew(emitter *e, const step *s, step_launches *out) {
   if (!e->regs)
     return SN_ERR_NO_MEMORY;
   e->reg = e->regs[0];
-  bool rows =
-      e->absorbed && e->absorbed->kind == STEP_ROW; /* they count the axes that the step has */
-  if (s->kind == STEP_MATMUL && !e->env.by_hand && !rows)
+  if (s->kind == STEP_MATMUL && !e->env.by_hand && !e->absorbed)
     status = matmul_rewrite(&e->env, s, &s);
-  if (status == SN_OK && e->absorbed && !rows)
-    status = matmul_rewrite(&e->env, e->absorbed, &e->absorbed);
   e->step = s;
   if (status == SN_OK)
     status = emit_merged(e);

@@ -35,9 +35,8 @@ typedef struct emitter {
   val (*regs)[REGION_MAX]; /* EMIT_REGS of them */
   const instr *code;       /* of the region that is being emitted */
   int part, level;         /* of the step; how many kernels the part has had */
-  const step *
-      absorbed; /* the step before, where this one computes it itself: emit_absorb.c; NULL: it does not */
-  const struct handed *handed; /* a value whose stores stay in shared memory: emit_matmul_relay.h */
+  const loop_part
+      *absorbed; /* a row that this step computes itself, before it reads it; NULL: none */
   struct made_kernel {
     kernel_made made;
     int level;
@@ -76,8 +75,8 @@ sn_status emit_step(const emit_env *env, const step *s, step_launches *out) SN_M
 
 /* Whether the next step computes this one for itself, and so this one has no launches: see emit_absorb.c. `e` is any. */
 bool emit_is_absorbed(const emitter *e, const step *s);
-/* The step that this one computes for itself; NULL: none. */
-const step *emit_absorbed(const emitter *e, const step *s);
+/* The row that this step computes for itself; NULL: none. */
+const loop_part *emit_absorbed(const emitter *e, const step *s);
 
 /* --- for archetypes --- */
 /* A kernel for the part at hand. NULL: no memory. */

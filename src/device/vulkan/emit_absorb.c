@@ -1,13 +1,13 @@
-/* Steps that the next step computes for itself. See emit.h.
+/* Row steps that the next step computes for itself. See emit.h.
  *
  * A norm of one row takes microseconds, nearly all of them waiting: for the step before it, for its few loads, for its end. A
  * matmul of few rows that follows has workgroups that wait for weights meanwhile; each of them computes the row anew into shared
  * memory, and nobody stores it. That is for rows that are short and workgroups that are few: what is computed again must
- * cost less than a step does. And a matmul whose result only the next one needs, for the same rows, may be a launch with that: emit_matmul_relay.h.
+ * cost less than a step does.
  *
  * The plan stays as it is: its values, places and barriers. So that nothing else is needed, the two steps are neighbours, only
  * the second reads what the first makes, it writes to no memory that the first reads, and the step behind it waits anyway. */
-#include "device/vulkan/emit_matmul_relay.h"
+#include "device/vulkan/emit_matmul.h"
 #include "device/vulkan/emit_rows.h"
 
 enum { ABSORBED_POINTS = 4096 /* of all rows: floats of shared memory */, ABSORBED_CODE = 16 };
@@ -41,7 +41,8 @@ static int axis_terms(const access *at, int axis, sn_dim extent, int64_t stride)
   return extent == 1 || (n == 1 && counting == 1) ? n : -1;
 }
 
-bool access_is_dense(const access *at, const int first[2], const int n[2],
+/* Whether an access counts points of axes first[0] … and first[1] …, the extents given, one after the other. */
+static bool is_dense(const access *at, const int first[2], const int n[2],
                      const sn_dim *const extent[2]) {
   int64_t stride = 1;
   int terms = 0;
@@ -60,7 +61,7 @@ bool access_is_dense(const access *at, const int first[2], const int n[2],
 
 /* --- the matmul --- */
 
-bool region_loads(const region *r, uint32_t value) {
+static bool loads_value(const region *r, uint32_t value) {
   for (int i = 0; i < r->n; i++)
     if (r->code[i].op == REGION_LOAD && r->code[i].at.value == value)
       return true;
@@ -75,9 +76,9 @@ static bool reads_rows(const matmul_part *m, const matmul_product *x, const loop
   const sn_dim *const extent[2] = {m->extent + m->n_batch, x->k};
   const instr *load = &x->a.code[0];
   return x->a.n == 1 && load->op == REGION_LOAD && load->at.value == value &&
-         !region_loads(&x->b, value) && x->n_k == inner &&
+         !loads_value(&x->b, value) && x->n_k == inner &&
          memcmp(x->k, norm->extent + norm->n_outer, (size_t)inner * sizeof *x->k) == 0 &&
-         access_is_dense(&load->at, first, n, extent);
+         is_dense(&load->at, first, n, extent);
 }
 
 /* Whether this part is made by few rows, whose workgroups are not too many and can hold them. */
@@ -102,7 +103,7 @@ static bool can_hold(const emitter *e, const matmul_part *m, const loop_part *no
 static bool part_takes(const emitter *e, const part *of, const loop_part *norm, uint32_t value) {
   matmul_part m = of->u.matmul;
   matmul_batch_to_rows(&m);
-  if (m.n_accs < 1 || m.n_accs > EMIT_ACCS || region_loads(&m.epilogue, value))
+  if (m.n_accs < 1 || m.n_accs > EMIT_ACCS || loads_value(&m.epilogue, value))
     return false;
   for (int a = 0; a < m.n_accs; a++)
     for (int i = 0; i < m.accs[a].n_products; i++)
@@ -124,7 +125,7 @@ static bool share_memory(const program *p, uint32_t a, uint32_t b) {
 
 typedef struct clash {
   const program *program;
-  const step *before;
+  const step *norm;
   uint32_t written;
   bool any;
 } clash;
@@ -139,13 +140,13 @@ static bool see_store(void *user, const step_use *use) {
   clash *c = user;
   c->written = use->value;
   if (use->store)
-    step_each_use(c->before, see_load, c);
+    step_each_use(c->norm, see_load, c);
   return true;
 }
 
 /* Whether the second step writes where the first reads. */
-static bool steps_clash(const program *p, const step *before, const step *s) {
-  clash c = {.program = p, .before = before};
+static bool steps_clash(const program *p, const step *norm, const step *s) {
+  clash c = {.program = p, .norm = norm};
   step_each_use(s, see_store, &c);
   return c.any;
 }
@@ -164,45 +165,35 @@ static bool begins_section(const program *p, int i) {
   return i == 0 || i == p->n_prepare || i == p->n_prepare + p->n_main || i == program_steps(p);
 }
 
-/* Whether all parts of a step take the rows; *out_value: what those are. */
-static bool takes_rows(const emitter *e, const loop_part *rows, const step *s,
-                       uint32_t *out_value) {
-  const instr *store = rows->n_phases > 0 ? only_store(rows) : NULL;
+/* Whether step i + 1 computes step i. */
+static bool absorbs(const emitter *e, int i) {
+  const program *p = e->env.program;
+  const step *norm = &p->steps[i], *s = norm + 1;
+  if (begins_section(p, i + 1) || norm->kind != STEP_ROW || s->kind != STEP_MATMUL ||
+      norm->n_parts != 1 || norm->parts[0].u.loop.n_phases < 1 ||
+      !(begins_section(p, i + 2) || p->steps[i + 2].barrier))
+    return false;
+  const loop_part *rows = &norm->parts[0].u.loop;
+  const instr *store = only_store(rows);
   const int first[2] = {0, rows->n_outer}, n[2] = {rows->n_outer, rows->n_axes - rows->n_outer};
   const sn_dim *const extent[2] = {rows->extent, rows->extent + rows->n_outer};
-  if (!store || !access_is_dense(&store->at, first, n, extent))
+  if (!store || !is_dense(&store->at, first, n, extent))
+    return false;
+  const program_value *v = &p->values[store->at.value];
+  if (v->home != HOME_ARENA || v->type.dtype != SN_F32 || v->last != i + 1)
     return false;
   for (int k = 0; k < s->n_parts; k++)
     if (!part_takes(e, &s->parts[k], rows, store->at.value))
       return false;
-  *out_value = store->at.value;
-  return true;
-}
-
-/* Whether step i + 1 computes step i. */
-static bool absorbs(const emitter *e, int i) {
-  const program *p = e->env.program;
-  const step *before = &p->steps[i], *s = before + 1;
-  uint32_t value = 0;
-  if (begins_section(p, i + 1) || before->n_parts != 1 || s->kind != STEP_MATMUL ||
-      !(begins_section(p, i + 2) || p->steps[i + 2].barrier))
-    return false;
-  bool takes = false;
-  if (before->kind == STEP_ROW)
-    takes = takes_rows(e, &before->parts[0].u.loop, s, &value);
-  else if (before->kind == STEP_MATMUL)
-    takes = relay_fits(e, &before->parts[0].u.matmul, s, &value);
-  const program_value *v = &p->values[value];
-  return takes && v->home == HOME_ARENA && v->type.dtype == SN_F32 && v->last == i + 1 &&
-         !steps_clash(p, before, s);
+  return !steps_clash(p, norm, s);
 }
 
 bool emit_is_absorbed(const emitter *e, const step *s) {
-  int i = s->kind == STEP_ROW || s->kind == STEP_MATMUL ? number_of(e->env.program, s) : -1;
+  int i = s->kind == STEP_ROW ? number_of(e->env.program, s) : -1;
   return i >= 0 && absorbs(e, i);
 }
 
-const step *emit_absorbed(const emitter *e, const step *s) {
+const loop_part *emit_absorbed(const emitter *e, const step *s) {
   int i = s->kind == STEP_MATMUL ? number_of(e->env.program, s) : -1;
-  return i > 0 && absorbs(e, i - 1) ? &e->env.program->steps[i - 1] : NULL;
+  return i > 0 && absorbs(e, i - 1) ? &e->env.program->steps[i - 1].parts[0].u.loop : NULL;
 }

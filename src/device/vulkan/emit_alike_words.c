@@ -155,8 +155,13 @@ static void put_facts(emitter *e, uint32_t value) {
   put(e, e->env.pairs ? e->env.pairs[value] : 0);
 }
 
-static void put_parts(emitter *e, const step *s) {
+static void put_step(emitter *e, const step *s) {
+  struct alike_table *t = e->env.alike;
   put(e, s->kind);
+  put(e, e->env.kept != NULL);
+  put(e, e->absorbed != NULL);
+  if (e->absorbed)
+    put_loop(e, e->absorbed);
   put(e, s->n_parts);
   for (int i = 0; i < s->n_parts; i++) {
     if (s->kind == STEP_POINTWISE || s->kind == STEP_ROW)
@@ -166,15 +171,6 @@ static void put_parts(emitter *e, const step *s) {
     else
       put_core(e, &s->parts[i].u.core);
   }
-}
-
-static void put_step(emitter *e, const step *s) {
-  struct alike_table *t = e->env.alike;
-  put(e, e->env.kept != NULL);
-  put(e, e->absorbed != NULL);
-  if (e->absorbed)
-    put_parts(e, e->absorbed);
-  put_parts(e, s);
   for (int i = 0; i < t->n_values && !t->failed; i++)
     put_facts(e, t->values[i]);
 }

@@ -1,7 +1,6 @@
 /* See emit_four.h. */
 #include "device/vulkan/emit_four.h"
 
-#include "device/vulkan/emit_matmul_relay.h"
 #include "device/vulkan/emit_pairs.h"
 
 /* Calls of one instruction at the points. Registers of a four begin at `first`. */
@@ -122,13 +121,8 @@ void emit_store_four(emitter *e, const instr *in, int i, int first) {
     x[u] = emit_rounded(e, emit_cast(e, e->regs[first + u][in->a], from, SN_F32), SN_F32);
   }
   val at = emit_linear(e, in->at.base, in->at.n_terms, in->at.terms);
-  bool stays = e->handed && e->handed->value == in->at.value;
-  if (stays || is_paired(&e->env, in->at.value))
+  if (is_paired(&e->env, in->at.value))
     pairs_words(k, x, x);
-  if (stays) {
-    handed_store(k, e->handed, at, x);
-    return;
-  }
   k_store(k, k_address_for(k, in->at.value, USE_STORE), k_shr(k, at, 2), k_vector(k, 4, x));
 }
 

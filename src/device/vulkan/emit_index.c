@@ -1,6 +1,5 @@
 /* Coordinates and elements of values. See emit.h. */
 #include "device/vulkan/emit_four.h"
-#include "device/vulkan/emit_matmul_relay.h"
 #include "device/vulkan/emit_pairs.h"
 
 /* An i32 register as an index, clamped to 0 … size-1. */
@@ -323,8 +322,6 @@ void emit_store(emitter *e, const instr *i) {
   sn_dtype from = (sn_dtype)e->code[i->a].dtype, to = dtype_of(e, i->at.value);
   val lane = emit_rounded(e, emit_cast(e, e->reg[i->a], from, to), to);
   val at = emit_linear(e, i->at.base, i->at.n_terms, i->at.terms);
-  if (e->handed && e->handed->value == i->at.value)
-    e->k->why = "what is handed on is not stored in fours";
   emit_store_lane(e, to, k_address(e->k, i->at.value), at, lane);
 }
 

@@ -1,6 +1,5 @@
 /* Which way a matmul part goes. See emit_matmul.h. Extents that are numbers decide here; where the number of rows
  * is known only at a run, there are several ways, each with the numbers of rows for which it runs. */
-#include "device/vulkan/emit_matmul_relay.h"
 #include "device/vulkan/emit_matmul_sums.h"
 #include "device/vulkan/emit_matmul_window.h"
 
@@ -452,11 +451,6 @@ sn_status emit_matmul(emitter *e, const part *p) {
   if (matmul_is_empty(&m))
     return emit_matmul_empty(e, &m);
   matmul_batch_to_rows(&m);
-  if (e->absorbed && e->absorbed->kind == STEP_MATMUL) {
-    matmul_part first = e->absorbed->parts[0].u.matmul;
-    matmul_batch_to_rows(&first);
-    return emit_relay(e, &first, &m);
-  }
   if (goes_by_window(e, &m))
     return emit_window(e, &m);
   if (!dims_are_numbers(m.n_m, m.extent + m.n_batch))

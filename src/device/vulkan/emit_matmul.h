@@ -6,7 +6,6 @@
  *   emit_matmul_matrix.c   the same by cooperative matrices of halves: see emit_matmul_matrix.h
  *   emit_matmul_window.c   convolutions from images in shared memory, where windows move over them
  *   emit_matmul_direct.c   the same from registers, without panels: see emit_matmul_direct.h
- *   emit_matmul_relay.c    two products behind each other
  *   emit_matmul_empty.c    parts without products: a loop
  *   emit_matmul_few.c      few rows (or few columns): the large operand is read once, by threads along k
  *   emit_matmul_operand.c  what an operand's region is: where its elements stand in memory
@@ -125,10 +124,6 @@ void vk_operand_read(const emitter *e, const matmul_part *p, const matmul_produc
 bool region_same(const region *a, const region *b);
 /* The only term of an axis; NULL: it has none, or several. */
 const term *access_only_term(const access *at, int axis);
-/* Whether an access counts points of axes first[0] … and first[1] …, the extents given, one after the other. */
-bool access_is_dense(const access *at, const int first[2], const int n[2],
-                     const sn_dim *const extent[2]);
-bool region_loads(const region *r, uint32_t value);
 bool dims_are_numbers(int n, const sn_dim *dims);
 bool dims_are_positive(int n, const sn_dim *dims); /* numbers from 1 on */
 /* Whether products of two accumulators go along the same k and have an operand in common. */
@@ -144,9 +139,7 @@ typedef struct matmul {
   val batch, split;               /* numbers; split: 0 without pieces */
   bool
       columns_last; /* neighbouring columns of the result are neighbours in memory; otherwise rows are */
-  const struct handed *takes,
-      *hands;      /* the first operand, the result is in shared memory; NULL: it is not */
-  int64_t scratch; /* of pieces' sums */
+  int64_t scratch;                   /* of pieces' sums */
   const matmul_part *result;         /* the part by the axes of its epilogue; NULL: not made yet */
   sn_dim strides[REGION_AXES], base; /* of its sums, where they are apart: see emit_matmul_sums.h */
 } matmul;
@@ -156,8 +149,6 @@ typedef struct matmul {
 void vk_matmul_open(matmul *m, const int each[2]);
 /* The same where tiles are no tiles of the sides: so many by side. */
 void matmul_open_tiles(matmul *m, const amount tiles[2], const int each[2]);
-/* The rows of another one that the workgroup has, and all columns. */
-void matmul_open_behind(matmul *m, const matmul *of);
 const sn_dim *matmul_extents(const matmul *m, int side);
 /* The range of k of a product that this workgroup has; `depth`: ranges begin at multiples of it. */
 void matmul_range(matmul *m, const matmul_product *p, int depth, val *out_from, val *out_to);

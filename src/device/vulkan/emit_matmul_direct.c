@@ -18,7 +18,7 @@ static bool all_short(const emitter *e, const matmul_part *p) {
 bool direct_fits(const emitter *e, const direct_shape *s, const matmul_part *p) {
   const gpu_target *t = e->env.target;
   return t->places && t->bf16_places && direct_threads(s, t) <= t->max_threads && all_short(e, p) &&
-         16 * direct_vectors(s, p, t, t->shared_bytes) <= t->shared_bytes;
+         16 * direct_vectors(s, p, t) <= t->shared_bytes;
 }
 
 int direct_threads(const direct_shape *s, const gpu_target *t) {
@@ -89,7 +89,7 @@ static void follow_scales(direct *d) {
 }
 
 /* Whether a stage's registers are words of matrices as they come from memory. */
-static bool has_words(const direct_side *s) { return s->packed || s->paired || s->handed; }
+static bool has_words(const direct_side *s) { return s->packed || s->paired; }
 
 /* Loads a stage of the operands that have words, or of the others. */
 static void load_stage(direct *d, bool words, val at_k, val size) {
@@ -123,7 +123,6 @@ static int add_side(direct *d, const matmul_product *product, int side) {
   *s = (direct_side){.o = o};
   int packed = packed_find(d->packed, &o);
   s->packed = packed >= 0 ? &d->packed->list[packed] : NULL;
-  s->handed = d->m.takes && side == 0;
   direct_side_open(d, s);
   return d->n_sides++;
 }
@@ -267,9 +266,14 @@ static void begin(direct *d) {
   int each[2] = {direct_points(d->shape, 0), direct_points(d->shape, 1)};
   vk_matmul_open(&d->m, each);
   k_use_matrices(k, t->matrix, d->half, d->type);
-  int vectors = direct_vectors(d->shape, d->m.part, t, d->room);
+  int vectors = direct_vectors(d->shape, d->m.part, t);
   d->vectors = k_shared(k, spirv_vector(&k->s, k->s.u32, 4),
                         (int)max_i64(vectors, d->table ? DIRECT_TABLE : 0));
+  place_thread(d);
+  val zero = k_matrix_of(k, d->type[MATRIX_SUM], 0);
+  for (int a = 0; a < d->m.part->n_accs; a++)
+    for (int i = 0; i < d->shape->fragments[0] * d->shape->fragments[1]; i++)
+      d->sums[a][i] = k_var(k, zero);
 }
 
 static void read_sums(direct *d) {
@@ -282,18 +286,6 @@ static void read_sums(direct *d) {
       for (int e = 0; e < MATRIX_ELEMENTS; e++)
         d->total[a][sum_number(d, i / n[1], i % n[1], e)] = x[e];
     }
-}
-
-void direct_sum(direct *d) {
-  kernel *k = d->m.e->k;
-  place_thread(d);
-  val zero = k_matrix_of(k, d->type[MATRIX_SUM], 0);
-  for (int a = 0; a < d->m.part->n_accs; a++)
-    for (int i = 0; i < d->shape->fragments[0] * d->shape->fragments[1]; i++)
-      d->sums[a][i] = k_var(k, zero);
-  sum_all(d);
-  k_wait(k); /* where there are no products */
-  read_sums(d);
 }
 
 /* Sums of several products would need one scale. */
@@ -325,13 +317,14 @@ sn_status emit_direct(emitter *e, const matmul_part *p, const matmul_way *way, i
   }
   d->m = (matmul){.e = e, .part = p, .way = way, .scratch = scratch};
   d->shape = way->direct;
-  d->room = e->env.target->shared_bytes;
   d->products = way->products;
   d->half = half;
   d->packed = &kept;
   d->table = kept.n == 0 && direct_has_table(e, p, longest_piece(&e->env, p, way->splits));
   begin(d);
-  direct_sum(d);
+  sum_all(d);
+  k_wait(e->k); /* where there are no products */
+  read_sums(d);
   direct_store(d);
   mem_free(e->env.ctx, d, sizeof *d);
   return emit_launch_when(e, false, of, least, most);

@@ -38,7 +38,6 @@ typedef struct direct_side {
   int points;                          /* of this thread */
   val first;                           /* the first of them */
   const struct packed_operand *packed; /* NULL: as it is */
-  bool handed;                         /* it is in shared memory: emit_matmul_relay.h */
   val blocks[DIRECT_TILES];            /* where its tiles' blocks begin: addresses */
   bool paired;                         /* the value is stored as halves: kept are words, too */
   val kept[DIRECT_POINTS][4];          /* variables, by point, k (or word) */
@@ -57,7 +56,6 @@ typedef struct direct {
   val number, place[2], slice;                              /* of its subgroup */
   val sums[EMIT_ACCS][DIRECT_FRAGMENTS * DIRECT_FRAGMENTS]; /* variables: matrices */
   val total[EMIT_ACCS][DIRECT_SUMS]; /* their elements, by row of the thread and column */
-  int room;                          /* bytes of shared memory that vectors may have */
   val vectors;                       /* shared, of 4 words */
   int first, n, n_sides;             /* accumulators that are made together, and their operands */
   direct_side sides[3];
@@ -96,11 +94,7 @@ void direct_fill_table(direct *d, val from, val to, val size);
 operand_k direct_table_at(direct *d, const direct_side *s, val at_k, val size);
 
 /* --- results: emit_matmul_direct_store.c --- */
-/* How many vectors, where they may have so many bytes: fewer where that is not enough for all sums at once. */
-int direct_vectors(const direct_shape *s, const matmul_part *p, const gpu_target *t, int bytes);
+int direct_vectors(const direct_shape *s, const matmul_part *p, const gpu_target *t);
 void direct_store(direct *d);
-
-/* All products, of a kernel that has its matrices and vectors: d->total. */
-void direct_sum(direct *d);
 
 #endif

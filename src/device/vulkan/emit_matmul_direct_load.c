@@ -1,6 +1,5 @@
 /* Operands from memory to matrices. See emit_matmul_direct.h. */
 #include "device/vulkan/emit_matmul_packed.h"
-#include "device/vulkan/emit_matmul_relay.h"
 #include "device/vulkan/emit_pairs.h"
 
 /* Points are in blocks of 32, of which a thread has four neighbours. */
@@ -76,8 +75,7 @@ static void packed_load(direct *d, direct_side *s, val at_k) {
   }
 }
 
-/* Words of a stage as they are: packed ones, and what was handed on. */
-static void words_use(direct *d, direct_side *s) {
+static void packed_use(direct *d, direct_side *s) {
   kernel *k = d->m.e->k;
   for (int f = 0; 2 * f < s->points; f++)
     for (int h = 0; h < d->products && h < 2; h++) {
@@ -86,18 +84,6 @@ static void words_use(direct *d, direct_side *s) {
         words[w] = k_get(k, s->kept[2 * f + w / 2][2 * h + w % 2]);
       s->half[f][h] = k_matrix_make(k, d->type[s->o.side ? MATRIX_B : MATRIX_A], words);
     }
-}
-
-/* --- what was handed on --- */
-
-static void handed_load(direct *d, direct_side *s, val at_k) {
-  kernel *k = d->m.e->k;
-  val quad = k_add(k, k_shr(k, at_k, 2), d->t), row = times(k, d->g, EACH);
-  for (int i = 0; i < s->points; i++) {
-    val x = handed_four(k, d->m.takes, plus(k, row, i / EACH * BLOCK + i % EACH), quad);
-    for (int w = 0; w < 4; w++)
-      k_set(k, s->kept[i][w], k_part(k, x, w));
-  }
 }
 
 /* --- operands as they are --- */
@@ -123,10 +109,6 @@ void direct_side_open(direct *d, direct_side *s) {
   s->first = k_add(k, k_add(k, d->m.begin[side], tile), times(k, d->g, EACH));
   if (s->packed) {
     packed_open(d, s);
-    return;
-  }
-  if (s->handed) {
-    open_kept(k, s, k_u32(k, 0));
     return;
   }
   s->o.takes_pairs = may_take_pairs(d, o);
@@ -209,8 +191,6 @@ static void compute_stage(direct *d, direct_side *s, val at_k, val size) {
 void direct_load(direct *d, direct_side *s, val at_k, val size) {
   if (s->packed)
     packed_load(d, s, at_k);
-  else if (s->handed)
-    handed_load(d, s, at_k);
   else if (s->o.plain)
     load_stage(d, s, at_k, size);
   else
@@ -268,8 +248,8 @@ void direct_convert(direct *d, direct_side *s, val at_k, val size) {
   bool checks = has_notes(s), ends = ends_inside(s);
   int halves = d->products > 1 ? 2 : 1;
   val end[2] = {0, 0}, scale = d->half == SN_F16 && !s->packed ? k_get(k, s->scale) : 0;
-  if (s->packed || s->handed) {
-    words_use(d, s);
+  if (s->packed) {
+    packed_use(d, s);
     return;
   }
   for (int w = 0; w < 2 && ends; w++)

@@ -25,16 +25,15 @@ static int fours_at_once(const matmul_part *p, int share) {
   return share > 1 && eights && p->n_accs <= 2 && matmul_points(p) == 4 ? PAIR : 1;
 }
 
-static int fours_of_pass(const direct_shape *s, const matmul_part *p, const gpu_target *t,
-                         int bytes) {
+static int fours_of_pass(const direct_shape *s, const matmul_part *p, const gpu_target *t) {
   int n = fours_of(s);
-  while (n > 1 && 16 * vectors_of(s, p, t, n) > bytes)
+  while (n > 1 && 16 * vectors_of(s, p, t, n) > t->shared_bytes)
     n /= 2;
   return n;
 }
 
-int direct_vectors(const direct_shape *s, const matmul_part *p, const gpu_target *t, int bytes) {
-  return vectors_of(s, p, t, fours_of_pass(s, p, t, bytes));
+int direct_vectors(const direct_shape *s, const matmul_part *p, const gpu_target *t) {
+  return vectors_of(s, p, t, fours_of_pass(s, p, t));
 }
 
 /* Columns of a thread's sums. */
@@ -258,7 +257,7 @@ static void meet(direct *d) {
 void direct_store(direct *d) {
   kernel *k = d->m.e->k;
   const gpu_target *t = d->m.e->env.target;
-  pass p = {.fours = fours_of_pass(d->shape, d->m.part, t, d->room)};
+  pass p = {.fours = fours_of_pass(d->shape, d->m.part, t)};
   p.plane = d->m.part->n_accs * p.fours * t->subgroup;
   p.lane = k_add(k, times(k, d->g, 4), d->t);
   val place = low_part(k, d->number, places_of(d));

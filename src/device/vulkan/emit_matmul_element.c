@@ -1,6 +1,5 @@
 /* Elements of operands. See emit_matmul.h. */
 #include "device/vulkan/emit_matmul.h"
-#include "device/vulkan/emit_matmul_relay.h"
 #include "device/vulkan/emit_pairs.h"
 
 static val sum_of(kernel *k, val a, val b) {
@@ -144,8 +143,6 @@ val operand_element(matmul *m, const operand *o, val row, val at_k, val size) {
   kernel *k = m->e->k;
   val inside = k_lt(k, at_k, size);
   bool ones = k->ones;
-  if (m->takes && o->side == 0)
-    return handed_number(k, m->takes, k_sub(k, row, m->begin[0]), at_k);
   k->ones = true;
   matmul_point(m, o->side, within(k, row, m->size[o->side], 1));
   matmul_k_point(m, o->product, within(k, at_k, size, 1));

@@ -88,7 +88,7 @@ static void share_row(few *f, row *r, int of_few) {
 /* Once, before the first use of an operand on the few side. */
 static void compute_rows(few *f) {
   emitter *e = f->m.e;
-  const loop_part *p = e->absorbed ? &e->absorbed->parts[0].u.loop : NULL;
+  const loop_part *p = e->absorbed;
   if (!p || f->rows)
     return;
   row *r = mem_alloc(e->env.ctx, sizeof *r);

@@ -97,15 +97,6 @@ static int channel_axis(const emit_env *env, const region *r, int first, int n) 
   return -1;
 }
 
-bool matmul_turns_rows(const emit_env *env, const matmul_part *p) {
-  for (int a = 0; a < p->n_accs && p->accs[a].n_products > 0; a++) {
-    int axis = channel_axis(env, &p->accs[a].products[0].a, p->n_batch, p->n_m);
-    if (axis >= 0 && axis != p->n_batch + p->n_m - 1)
-      return true;
-  }
-  return false;
-}
-
 static void turn_terms(int n, const term *terms, int axis, int last) {
   for (int i = 0; i < n; i++) {
     term *t = own(&terms[i]);

@@ -18,8 +18,7 @@ static amount side_amount(const matmul_part *p, int side, int tile) {
 
 static sums_kind sums_of(const matmul *m) {
   uint32_t value;
-  bool any = m->way->direct && !m->way->sorted && !m->hands;
-  return any ? matmul_sums(m->e, m->part, &value) : SUMS_OTHER;
+  return m->way->direct && !m->way->sorted ? matmul_sums(m->e, m->part, &value) : SUMS_OTHER;
 }
 
 /* Whether the kernel is one of pieces, perhaps of a single one. */
@@ -74,13 +73,6 @@ void matmul_open_tiles(matmul *m, const amount tiles[2], const int each[2]) {
 void vk_matmul_open(matmul *m, const int each[2]) {
   const amount tiles[2] = {side_amount(m->part, 0, each[0]), side_amount(m->part, 1, each[1])};
   matmul_open_tiles(m, tiles, each);
-}
-
-void matmul_open_behind(matmul *m, const matmul *of) {
-  kernel *k = m->e->k;
-  set_axes(m);
-  m->begin[0] = of->begin[0];
-  m->begin[1] = m->batch = m->split = k_index(k, 0);
 }
 
 void matmul_range(matmul *m, const matmul_product *p, int depth, val *out_from, val *out_to) {

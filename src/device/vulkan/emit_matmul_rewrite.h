@@ -24,8 +24,6 @@ sn_status matmul_cut(emit_env *env, const matmul_part *of, const matmul_part **o
                      int *out_n) SN_MUST_USE;
 /* A part with as few axes and checks as it can have; a phase keeps those of its rows and its k. */
 sn_status matmul_fold(emit_env *env, matmul_part *p) SN_MUST_USE;
-/* Whether rows are counted in another order then, since they are channels of an image. */
-bool matmul_turns_rows(const emit_env *env, const matmul_part *p);
 /* A copy of a part for its epilogue alone, whose rows and columns have as few axes as that can have. NULL: no memory. */
 const matmul_part *matmul_fold_result(emit_env *env, const matmul_part *p);
 

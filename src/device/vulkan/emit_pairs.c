@@ -64,25 +64,13 @@ static val number(kernel *k, val half, val rest, bool second) {
   return k_add(k, words[0], words[1]);
 }
 
-/* Of the two numbers that words of a half and of a rest have, that of i & 1. */
-static val number_at(kernel *k, val half, val rest, val i) {
-  val second = k_eq(k, k_and(k, i, k_index(k, 1)), k_index(k, 1));
-  return k_select(k, second, number(k, half, rest, true), number(k, half, rest, false));
-}
-
 val pairs_load(kernel *k, uint32_t value, val i) {
   val address = k_address_for(k, value, USE_OPERAND);
   val word = k_add(k, k_shl(k, k_shr(k, i, 2), 2), k_and(k, k_shr(k, i, 1), k_index(k, 1)));
   val half = k_load(k, k->s.u32, address, word);
   val rest = k_load(k, k->s.u32, address, k_add(k, word, k_index(k, 2)));
-  return number_at(k, half, rest, i);
-}
-
-val pairs_number(kernel *k, val words, val i) {
-  val later = k_ne(k, k_and(k, i, k_index(k, 2)), k_index(k, 0));
-  val half = k_select(k, later, k_part(k, words, 1), k_part(k, words, 0));
-  val rest = k_select(k, later, k_part(k, words, 3), k_part(k, words, 2));
-  return number_at(k, half, rest, i);
+  val second = k_eq(k, k_and(k, i, k_index(k, 1)), k_index(k, 1));
+  return k_select(k, second, number(k, half, rest, true), number(k, half, rest, false));
 }
 
 /* --- which values --- */

@@ -18,8 +18,7 @@ static inline bool is_paired(const emit_env *env, uint32_t value) {
 }
 /* Words of four numbers. */
 void pairs_words(kernel *k, const val x[4], val out[4]);
-/* The number that is element i (index) of a value stored so; the same of four words, of which it is i & 3. */
+/* The number that is element i (index) of a value stored so. */
 val pairs_load(kernel *k, uint32_t value, val i);
-val pairs_number(kernel *k, val words, val i);
 
 #endif

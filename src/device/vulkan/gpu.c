@@ -203,12 +203,6 @@ static bool may_chain(const opening *o) {
   return can && (asked ? *asked == '1' : o->p12.driver_id == NVIDIA);
 }
 
-/* SINEW_VULKAN_RELAY=1. Not by itself: no GPU has run it yet (decision 23). */
-static bool may_relay(void) {
-  const char *asked = getenv("SINEW_VULKAN_RELAY");
-  return asked && *asked == '1';
-}
-
 /* Workgroups that are under way at once, or nearly. SINEW_VULKAN_UNITS, or what the driver tells, or what a card of today has. */
 static int count_units(const opening *o) {
   enum { MOST = 4096, SOFTWARE = 4, USUAL = 32 };
@@ -245,7 +239,6 @@ static void note_limits(opening *o) {
       .block_bytes = (int)min_i64(l->uniform_range, 65536),
       .units = count_units(o),
       .keeps_nan = o->p12.keeps_nan32 != 0,
-      .relays = may_relay(),
       .chains = may_chain(o),
   };
 }

@@ -103,7 +103,6 @@ typedef struct gpu_target {
   /* Which elements threads have is known: of matrices of f16, of bf16; see kernel_matrix.h */
   bool places, bf16_places;
   bool keeps_nan; /* float controls: NaN, infinities and signed zeros survive */
-  bool relays;    /* two products behind each other may be one launch: emit_matmul_relay.h */
   bool
       chains; /* workgroups begin in the order of launches, so that one may wait for another: kernel_chain.c */
 } gpu_target;
