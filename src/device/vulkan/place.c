@@ -135,19 +135,48 @@ static sn_status place_inputs(device_plan *dp) {
   return SN_OK;
 }
 
+static bool is_small(const device_plan *dp, uint32_t output) {
+  return dp->outputs[0][output].bytes <= SMALL_OUTPUT;
+}
+
+/* Of the small outputs: whether a step reads one. */
+typedef struct reading {
+  const device_plan *dp;
+  bool any;
+} reading;
+
+static bool note_reading(void *user, const step_use *use) {
+  reading *r = user;
+  const program_value *v = &r->dp->program->values[use->value];
+  r->any = r->any || (!use->store && v->home == HOME_OUTPUT && is_small(r->dp, v->index));
+  return true;
+}
+
+/* Many of them, as a training's gradients, would cross the bus line by line in the middle of a run. */
+static bool goes_straight(const device_plan *dp) {
+  const program *p = dp->program;
+  reading r = {.dp = dp};
+  int64_t all = 0;
+  for (int i = 0; i < p->n_outputs; i++)
+    all += is_small(dp, (uint32_t)i) ? dp->outputs[0][i].bytes : 0;
+  for (int i = 0; i < program_steps(p); i++)
+    (void)step_each_use(&p->steps[i], note_reading, &r);
+  return all <= SMALL_OUTPUT && !r.any && dp->gpu->memory_flags[MEMORY_HOST] & VK_MEMORY_CACHED;
+}
+
 /* Small ones in one room, the others in rooms of their own. */
-static sn_status place_set(device_plan *dp, int set) {
+static sn_status place_set(device_plan *dp, int set, plan_blocks *of_small) {
   const program *p = dp->program;
   plan_room *small = &dp->small[set], *rooms = dp->outputs[set];
   *small = (plan_room){.what = "outputs"};
   for (int i = 0; i < p->n_outputs; i++)
-    if (rooms[i].bytes <= SMALL_OUTPUT) {
+    if (is_small(dp, (uint32_t)i)) {
       rooms[i].at = small->bytes;
       small->bytes += aligned(rooms[i].bytes);
     }
-  SN_TRY(add_room(dp, &dp->device, small));
+  SN_TRY(add_room(dp, of_small, small));
   for (int i = 0; i < p->n_outputs; i++)
-    if (rooms[i].bytes > SMALL_OUTPUT)
+    if (!is_small(dp, (uint32_t)i))
       SN_TRY(add_room(dp, &dp->device, &rooms[i]));
     else {
       rooms[i].block = small->block;
@@ -158,13 +187,15 @@ static sn_status place_set(device_plan *dp, int set) {
 
 /* Plans whose outputs are copied to the host by each run need only one set. */
 static sn_status place_outputs(device_plan *dp) {
-  SN_TRY(place_set(dp, 0));
+  bool seen = dp->gpu->memory_flags[MEMORY_DEVICE] & VK_MEMORY_VISIBLE;
+  bool straight = !seen && goes_straight(dp);
+  plan_blocks *of_small = straight ? &dp->host : &dp->device;
+  SN_TRY(place_set(dp, 0, of_small));
   if (dp->resident)
-    SN_TRY(place_set(dp, 1));
+    SN_TRY(place_set(dp, 1, of_small));
   else
     dp->outputs[1] = dp->outputs[0], dp->small[1] = dp->small[0];
-  bool seen = dp->gpu->memory_flags[MEMORY_DEVICE] & VK_MEMORY_VISIBLE;
-  dp->collects = !seen && dp->small[0].bytes > 0;
+  dp->collects = !seen && !straight && dp->small[0].bytes > 0;
   dp->collected = (plan_room){.what = "outputs", .bytes = dp->collects ? dp->small[0].bytes : 0};
   return add_room(dp, &dp->host, &dp->collected);
 }

@@ -138,8 +138,8 @@ struct device_plan {
   int64_t zeros_at; /* of PLAN_ZEROS bytes behind the constants, for loads that have no element */
   bool *keeps;      /* by state: kept memory is made from it */
   plan_room *inputs, *outputs[2], *states; /* by leaf */
-  /* Small outputs lie together in each set, so that one copy brings them all to the host, where `collected` is: runs do that
-   * where the host does not see the GPU's memory. */
+  /* Small outputs lie together in each set. Where the host does not see the GPU's memory, kernels write them into the host's if they are few and
+   * no step reads them; otherwise one copy at a run's end brings them all to the host, where `collected` is. */
   plan_room small[2], collected;
   bool collects;
   int collected_set; /* whose outputs `collected` has */

@@ -274,6 +274,72 @@ TEST(arenas_in_pieces) {
   vulkan_check();
 }
 
+/* --- small outputs where the host does not see the GPU's memory --- */
+
+enum { MOST_OUTPUTS = 3 };
+
+typedef struct small_case {
+  const char *what;
+  int n;
+  int64_t each;
+  bool chained; /* each is made from the one before */
+  bool straight;
+} small_case;
+
+/* Output i is x + i + 1, or x + (i + 1) (i + 2) / 2. */
+static void run_small(const small_case *c, sn_ctx *ctx, sn_graph *g) {
+  static const char *const names[MOST_OUTPUTS] = {"a", "b", "c"};
+  static float x[10000], y[MOST_OUTPUTS][10000];
+  compile_options o = {.no_fusion = true, .no_opt = true};
+  const void *inputs[] = {x};
+  void *outputs[] = {y[0], y[1], y[2]};
+  device_run run = {.inputs = inputs, .outputs = outputs};
+  device_plan *dp = NULL;
+  compiled made;
+  sn_value from = sn_input(g, "x", SN_F32, SN_SHAPE(c->each)), last = from;
+  for (int i = 0; i < c->n; i++) {
+    last = sn_affine(g, c->chained ? last : from, 1, i + 1);
+    sn_output(g, names[i], last);
+  }
+  x[7] = 100;
+  memset(y, 0, sizeof y);
+  REQUIRE(compile_graph(g, &o, &made) == SN_OK);
+  if (CHECK(vulkan_device()->lower(vulkan_device(), ctx, made.program, &(device_options){0}, &dp) ==
+            SN_OK)) {
+    if (dp->collects == c->straight || (dp->small[0].block == &dp->host.block[0]) != c->straight)
+      FAIL("%s: they are %scollected", c->what, dp->collects ? "" : "not ");
+    CHECK(vulkan_device()->run(dp, &run) == SN_OK);
+    vulkan_device()->destroy(dp);
+  }
+  for (int i = 0; i < c->n; i++) {
+    float more = (float)(c->chained ? (i + 1) * (i + 2) / 2 : i + 1);
+    CHECK(y[i][6] == more && y[i][7] == 100 + more && y[i][c->each - 1] == more);
+  }
+  compile_destroy(&made);
+}
+
+TEST(few_small_outputs_go_straight_to_the_host) {
+  static const small_case cases[] = {{"one", 1, 100, false, true},
+                                     {"several", 3, 5000, false, true},
+                                     {"many bytes", 3, 10000, false, false},
+                                     {"a step reads one", 2, 100, true, false}};
+  if (!vulkan_ready())
+    return;
+  gpu_close_unused();
+  setenv("SINEW_VULKAN_DISCRETE", "1", 1);
+  for (int i = 0; i < (int)COUNT_OF(cases); i++) {
+    sn_ctx *ctx;
+    sn_graph *g;
+    REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK && sn_graph_create(ctx, &g) == SN_OK);
+    run_small(&cases[i], ctx, g);
+    sn_graph_destroy(g);
+    sn_ctx_destroy(ctx);
+  }
+  unsetenv("SINEW_VULKAN_DISCRETE");
+  gpu_close_unused();
+  vulkan_check();
+}
+
 /* --- resident plans --- */
 
 typedef struct mirrored {
