@@ -2,6 +2,7 @@
  * is known only at a run, there are several ways, each with the numbers of rows for which it runs. */
 #include "device/vulkan/emit_matmul_sums.h"
 #include "device/vulkan/emit_matmul_window.h"
+#include "device/vulkan/emit_pairs.h"
 
 #include <math.h>
 
@@ -148,7 +149,8 @@ const direct_shape matmul_directs[DIRECT_SHAPES] = {
     [DIRECT_SMALL] = {{2, 2}, {1, 1}, 8, true},   [DIRECT_EVEN] = {{2, 2}, {1, 1}, 4, true},
     [DIRECT_WIDE] = {{2, 4}, {2, 1}, 2, false},   [DIRECT_LONG] = {{2, 4}, {1, 1}, 8, false},
     [DIRECT_MIDDLE] = {{2, 4}, {1, 1}, 4, false}, [DIRECT_SHORT] = {{2, 4}, {1, 1}, 2, false},
-    [DIRECT_OWN] = {{2, 2}, {1, 2}, 1, true},
+    [DIRECT_OWN] = {{2, 2}, {1, 2}, 1, true},     [DIRECT_ROW] = {{2, 2}, {1, 4}, 1, true},
+    [DIRECT_SQUARE] = {{2, 2}, {2, 2}, 2, true},  [DIRECT_COLUMN] = {{2, 2}, {2, 1}, 4, true},
 };
 
 /* Windows whose elements are no neighbours: panels have tables for those. */
@@ -206,14 +208,14 @@ bool matmul_is_deep(const emit_env *env) {
   return n > MANY;
 }
 
-/* Costs of shapes, by whether an operand is packed once or both are converted; gradients of convolutions by themselves. `last`: shapes behind it
- * are no gain there, but shaders more. */
+/* Costs of shapes, by whether an operand is packed once or both are converted; gradients of convolutions by themselves, and so what has an operand
+ * packed and no windows. `last`: shapes behind it are no gain there, but shaders more. */
 typedef struct direct_cost {
   double alone[DIRECT_SHAPES], shared[DIRECT_SHAPES];
   int last;
 } direct_cost;
 
-enum { PACKED, PACKED_GRADIENT, CONVERTED, CONVERTED_GRADIENT };
+enum { PACKED, PACKED_GRADIENT, CONVERTED, CONVERTED_GRADIENT, PACKED_PLAIN };
 static const direct_cost direct_costs[] = {
     [PACKED] = {{480, 620, 940, 800, 870, 850, 800},
                 {549, 305, 390, 790, 640, 280, 160},
@@ -227,19 +229,43 @@ static const direct_cost direct_costs[] = {
     [CONVERTED_GRADIENT] = {{650, 700, 750, 545, 775, 700, 700},
                             {650, 224, 488, 1020, 700, 350, 213},
                             DIRECT_MIDDLE},
+    [PACKED_PLAIN] = {{480, 620, 592, 800, 870, 850, 800, 800, 680, 540},
+                      {549, 305, 296, 790, 640, 280, 160, 250, 340, 590},
+                      DIRECT_COLUMN},
 };
+
+static int direct_class(const emitter *e, const matmul_part *p, bool kept) {
+  if (kept && !p->gradient && !has_checks(e, p))
+    return PACKED_PLAIN;
+  return (kept ? PACKED : CONVERTED) + p->gradient;
+}
+
+/* Whether the first a is a value that is stored as halves. */
+static bool has_pairs(const emitter *e, const matmul_part *p) {
+  operand o;
+  vk_operand_read(e, p, &p->accs[0].products[0], 0, &o);
+  return o.plain && is_paired(&e->env, o.at->value);
+}
+
+/* The last shape that is offered. Beside other parts, and with halves of f16, those with more subgroups were not tried. */
+static int last_direct(const emitter *e, int class, bool scattered, sn_dtype half) {
+  int last = scattered ? DIRECT_WIDE : direct_costs[class].last;
+  bool alone = e->step->n_parts == 1 && half == SN_BF16;
+  return alone || last < DIRECT_OWN ? last : DIRECT_OWN;
+}
 
 static void consider_direct(const emitter *e, const matmul_part *p, const extents *x,
                             choice *best) {
-  static const double once[] = {4, 2, 6, 7, 4, 3, 2};
+  static const double once[] = {4, 2, 6, 7, 4, 3, 2, 2, 4, 4};
   bool three = e->env.precision == SN_PRECISION_FAST, kept = direct_keeps(e, p);
   double factor = kept && p->n_accs > 1 ? 0.75 : 1; /* what two accumulators share is made once */
   if (e->env.precision == SN_PRECISION_EXACT || !may_use_matrices(p))
     return;
   sn_dtype half = three && !p->gradient && matmul_is_deep(&e->env) ? SN_F16 : SN_BF16;
   bool scattered = is_scattered(e, p);
-  const direct_cost *cost = &direct_costs[(kept ? PACKED : CONVERTED) + p->gradient];
-  for (int i = 0; i <= (scattered ? DIRECT_WIDE : cost->last); i++) {
+  int class = direct_class(e, p, kept), last = last_direct(e, class, scattered, half);
+  const direct_cost *cost = &direct_costs[class];
+  for (int i = 0; i <= last; i++) {
     const direct_shape *s = &matmul_directs[i];
     matmul_way way = {.direct = s, .products = three ? 3 : 1, .half = half};
     tile_cost c = {.rows = 16 * s->fragments[0] * s->subgroups[0],
@@ -250,7 +276,7 @@ static void consider_direct(const emitter *e, const matmul_part *p, const extent
                    .once = once[i],
                    .checks = scattered ? 500 : 45,
                    .launch = 3800};
-    if (direct_fits(e, s, p))
+    if (direct_fits(e, s, p) && (i != DIRECT_SQUARE || has_pairs(e, p)))
       consider(e, p, x, way, &c, best);
   }
 }

@@ -81,7 +81,8 @@ extern const matrix_shape matmul_matrices[];
 /* Threads of a workgroup; whether a shape can be made of the target's matrices. */
 int matrix_threads(const matrix_shape *s, const gpu_target *t);
 bool matrix_fits(const matrix_shape *s, const gpu_target *t, const matmul_part *p, int products);
-/* 32 x 32 points by 8 and by 4 slices of k; 64 x 64 by 2; 32 x 64 by 8, 4, 2 and 1. */
+/* 32 x 32 points by 8 and by 4 slices of k; 64 x 64 by 2; 32 x 64 by 8, 4, 2 and 1; of more subgroups with 32 x 32 points each 32 x 128 by 1, 64 x 64
+ * by 2, 64 x 32 by 4. */
 enum {
   DIRECT_SMALL,
   DIRECT_EVEN,
@@ -90,6 +91,9 @@ enum {
   DIRECT_MIDDLE,
   DIRECT_SHORT,
   DIRECT_OWN,
+  DIRECT_ROW,
+  DIRECT_SQUARE,
+  DIRECT_COLUMN,
   DIRECT_SHAPES
 };
 extern const direct_shape matmul_directs[];
