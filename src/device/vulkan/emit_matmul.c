@@ -247,7 +247,7 @@ static bool has_pairs(const emitter *e, const matmul_part *p) {
   return o.plain && is_paired(&e->env, o.at->value);
 }
 
-/* The last shape that is offered. Beside other parts, and with halves of f16, those with more subgroups were not tried. */
+/* The last shape that is offered. Beside other parts those with more subgroups are no gain; with halves of f16 they were not tried. */
 static int last_direct(const emitter *e, int class, bool scattered, sn_dtype half) {
   int last = scattered ? DIRECT_WIDE : direct_costs[class].last;
   bool alone = e->step->n_parts == 1 && half == SN_BF16;

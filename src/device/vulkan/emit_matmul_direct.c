@@ -1,6 +1,8 @@
 /* The kernel and its loop over k. See emit_matmul_direct.h. */
 #include "device/vulkan/emit_matmul_packed.h"
 
+#include <math.h>
+
 /* Loads, or little more: a program's code stands in the loop as often as a thread has elements. */
 static bool all_short(const emitter *e, const matmul_part *p) {
   enum { SHORT = 3 };
@@ -62,12 +64,15 @@ static void multiply_sums(direct *d, int acc, int fragment, const val by[2]) {
   k_set(k, variable, sums);
 }
 
-/* Numbers larger than so far have another scale, which sums take, too. */
+/* Numbers larger than so far have another scale, which sums take, too. Beside an infinity nothing is left of others: then no sum is a number from here on,
+ * and all are made again. */
 static void rescale(direct *d, int side, val exponent) {
   kernel *k = d->m.e->k;
   direct_side *s = &d->sides[side];
   val by[2];
   scale_change(k, k_sub(k, exponent, k_get(k, s->exponent[0])), by);
+  val is_wild = k_eq(k, exponent, k_i32(k, SCALE_INFINITE - 1));
+  by[0] = k_select(k, is_wild, k_f32(k, NAN), by[0]);
   for (int a = 0; a < d->n; a++)
     for (int i = 0; i < d->shape->fragments[0] * d->shape->fragments[1]; i++)
       if (d->of[a][0] == side || d->of[a][1] == side)

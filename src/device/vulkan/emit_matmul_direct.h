@@ -13,7 +13,8 @@
  * number: sums that are none are made again by plain multiply-adds. `half`: one product.
  *
  * Where that is too little (is_deep in emit_matmul.c) halves are f16, 21 bits together, under a power of two for each operand and subgroup that
- * changes where a stage has larger numbers than all before; sums change with it. Errors as in emit_matmul_matrix.h.
+ * changes where a stage has larger numbers than all before; sums change with it. Errors as in emit_matmul_matrix.h. A subgroup that meets an infinity
+ * makes all its sums again.
  */
 #ifndef SINEW_DEVICE_VULKAN_EMIT_MATMUL_DIRECT_H
 #define SINEW_DEVICE_VULKAN_EMIT_MATMUL_DIRECT_H

@@ -126,7 +126,7 @@ static void load_block(pack *b, val block) {
   }
 }
 
-/* For f16: the exponent (i32) of the largest magnitude of all blocks. */
+/* For f16: the exponent (i32) of the largest magnitude of all blocks, but of what is no number. */
 static val find_exponent(pack *b, val blocks) {
   kernel *k = b->m.e->k;
   int threads = b->m.e->env.target->subgroup, n = THREADS / threads;
@@ -134,8 +134,11 @@ static val find_exponent(pack *b, val blocks) {
   k_loop l = k_loop_rolled(k, zero, blocks, k_index(k, 1));
   load_block(b, l.i);
   val seen = k_get(k, most);
-  for (int i = 0; i < EACH * EACH; i++)
-    seen = k_max(k, seen, k_and(k, k_bits(k, b->x[i / EACH][i % EACH], k->s.u32), mask));
+  for (int i = 0; i < EACH * EACH; i++) {
+    val size = k_and(k, k_bits(k, b->x[i / EACH][i % EACH], k->s.u32), mask);
+    val finite = k_lt(k, scale_exponent(k, size), k_i32(k, SCALE_INFINITE));
+    seen = k_max(k, seen, k_select(k, finite, size, k_u32(k, 0)));
+  }
   k_set(k, most, seen);
   k_loop_end(k, &l);
   val all = k_subgroup_max(k, k_get(k, most)), maxima = k_shared(k, k->s.u32, n);
