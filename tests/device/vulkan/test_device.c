@@ -4,6 +4,7 @@
  *   prepare   p = sum of w²                  w: state [N], not assigned
  *   main      y = x p                        x: input [n], y: output [n]
  *             z = the rows i of w            i: input [2]; fails when they are out of range
+ *             r = y + 1                      some: makes y an output that a step reads
  *   commit    s = s + 1                      s: state, a scalar
  */
 #include "compile/compile.h"
@@ -24,22 +25,25 @@ typedef struct world {
   compiled c;
   const device *d;
   device_plan *dp;
-  float x[N], y[N], z[2], w[N], s;
+  float x[N], y[N], z[2], r[N], w[N], s;
   int32_t i[2];
   int64_t sizes[16];
   const void *inputs[2];
-  void *outputs[2], *states[2];
+  void *outputs[3], *states[2];
   int spans, reports, stop_at;
   double last_end;
 } world;
 
-static void build(sn_graph *g) {
+static void build(sn_graph *g, bool reads) {
   sn_dim n = sn_symbol(g, "n", N);
   sn_value x = sn_input(g, "x", SN_F32, SN_SHAPE(n));
   sn_value i = sn_input(g, "i", SN_I32, SN_SHAPE(2));
   sn_value w = sn_state(g, "w", SN_F32, SN_SHAPE(N), SN_INIT_ONES, 0);
   sn_value s = sn_state(g, "s", SN_F32, SN_SCALAR, SN_INIT_ZEROS, 0);
-  sn_output(g, "y", sn_mul(g, x, sn_sum(g, sn_sqr(g, w), SN_INTS(0), false)));
+  sn_value y = sn_mul(g, x, sn_sum(g, sn_sqr(g, w), SN_INTS(0), false));
+  sn_output(g, "y", y);
+  if (reads)
+    sn_output(g, "r", sn_affine(g, y, 1, 1));
   sn_output(g, "z", sn_gather(g, w, i));
   sn_assign(g, s, sn_affine(g, s, 1, 1));
 }
@@ -65,18 +69,20 @@ static void fill(world *t) {
   t->inputs[leaf(p->inputs, p->n_inputs, "i")] = t->i;
   t->outputs[leaf(p->outputs, p->n_outputs, "y")] = t->y;
   t->outputs[leaf(p->outputs, p->n_outputs, "z")] = t->z;
+  if (p->n_outputs > 2)
+    t->outputs[leaf(p->outputs, p->n_outputs, "r")] = t->r;
   t->states[leaf(p->states, p->n_states, "w")] = t->w;
   t->states[leaf(p->states, p->n_states, "s")] = &t->s;
   bind(t, N);
 }
 
-static bool start(world *t, bool resident) {
+static bool start_reading(world *t, bool resident, bool reads) {
   *t = (world){.stop_at = -1};
   if (!vulkan_ready() || !CHECK(sn_ctx_create(NULL, &t->ctx) == SN_OK) ||
       !CHECK(sn_graph_create(t->ctx, &t->g) == SN_OK))
     return false;
-  build(t->g);
-  if (compile_graph(t->g, NULL, &t->c) != SN_OK)
+  build(t->g, reads);
+  if (compile_graph(t->g, &(compile_options){.no_fusion = reads}, &t->c) != SN_OK)
     return FAIL("%s", sn_ctx_message(t->ctx));
   CHECK(t->c.program->n_prepare > 0 && t->c.program->n_commit > 0);
   CHECK(program_sizes(t->c.program) <= (int)COUNT_OF(t->sizes));
@@ -86,6 +92,8 @@ static bool start(world *t, bool resident) {
   return t->d->lower(t->d, t->ctx, t->c.program, &o, &t->dp) == SN_OK ||
          FAIL("%s", sn_ctx_message(t->ctx));
 }
+
+static bool start(world *t, bool resident) { return start_reading(t, resident, false); }
 
 static void end(world *t) {
   if (t->dp)
@@ -139,14 +147,17 @@ static void runs_all_parts(void) {
 TEST(runs_all_parts) { runs_all_parts(); }
 
 /* As on a GPU whose memory the host does not see. */
-TEST(runs_by_staging) {
+static void by_staging(void (*run)(void)) {
   if (!vulkan_ready())
     return;
   gpu_close_unused();
   setenv("SINEW_VULKAN_DISCRETE", "1", 1);
-  runs_all_parts();
+  run();
   unsetenv("SINEW_VULKAN_DISCRETE");
+  gpu_close_unused();
 }
+
+TEST(runs_by_staging) { by_staging(runs_all_parts); }
 
 TEST(require_fails_before_commit) {
   world t;
@@ -318,15 +329,11 @@ static void run_small(const small_case *c, sn_ctx *ctx, sn_graph *g) {
   compile_destroy(&made);
 }
 
-TEST(few_small_outputs_go_straight_to_the_host) {
+static void run_all_small(void) {
   static const small_case cases[] = {{"one", 1, 100, false, true},
                                      {"several", 3, 5000, false, true},
                                      {"many bytes", 3, 10000, false, false},
                                      {"a step reads one", 2, 100, true, false}};
-  if (!vulkan_ready())
-    return;
-  gpu_close_unused();
-  setenv("SINEW_VULKAN_DISCRETE", "1", 1);
   for (int i = 0; i < (int)COUNT_OF(cases); i++) {
     sn_ctx *ctx;
     sn_graph *g;
@@ -335,8 +342,10 @@ TEST(few_small_outputs_go_straight_to_the_host) {
     sn_graph_destroy(g);
     sn_ctx_destroy(ctx);
   }
-  unsetenv("SINEW_VULKAN_DISCRETE");
-  gpu_close_unused();
+}
+
+TEST(few_small_outputs_go_straight_to_the_host) {
+  by_staging(run_all_small);
   vulkan_check();
 }
 
@@ -377,12 +386,13 @@ static sn_status refuse_resident(void *user) {
   return SN_ERR_NUMERIC;
 }
 
-TEST(resident) {
+static void run_resident(bool reads, bool collects) {
   world t;
   mirrored m;
   float s;
-  if (!start(&t, true))
+  if (!start_reading(&t, true, reads))
     return;
+  CHECK(t.dp->collects == collects);
   device_run run = run_of(&t);
   mirror(&t, &m, &run);
   check_run(&t, &run);
@@ -405,6 +415,15 @@ TEST(resident) {
   CHECK(t.d->mirrors->read(m.s, t.ctx, &s) == SN_OK && s == 3);
   unmirror(&t, &m);
   end(&t);
+}
+
+static void straight_to_the_host(void) { run_resident(false, false); }
+static void by_a_copy(void) { run_resident(true, true); }
+
+TEST(resident) { run_resident(false, false); }
+TEST(resident_by_staging) {
+  by_staging(straight_to_the_host);
+  by_staging(by_a_copy);
 }
 
 /* --- failures of the driver --- */

@@ -364,24 +364,41 @@ TEST(ways) {
   CHECK(half.direct && half.products == 1 && half.half == SN_BF16);
 }
 
-/* The halves of a part that reads an image, among so many steps like it. */
-static sn_dtype half_among(int steps, bool gradient) {
+/* A product among others. packed: its weights are constant; image: it reads one; paired: what it reads is stored as halves. */
+typedef struct among {
+  int64_t m, n, k;
+  int steps, parts; /* alike */
+  bool gradient, image, packed, paired;
+} among;
+
+static matmul_way way_among(const among *c) {
   world w;
   open_world(&w);
-  add_part(&w, 4096, 0, 64, 256);
-  w.values[A].channels = 256;
-  w.values[A].pixels = 4096;
-  w.parts[0].u.matmul.gradient = gradient;
+  for (int i = 0; i < c->parts; i++)
+    add_part(&w, c->m, 0, c->n, c->k);
+  if (c->image) {
+    w.values[A].channels = c->k;
+    w.values[A].pixels = c->m;
+  }
+  if (c->packed)
+    w.values[B].home = HOME_CONSTANT;
+  w.parts[0].u.matmul.gradient = c->gradient;
   gpu_target target = with_matrices(132);
-  step *list = calloc((size_t)steps, sizeof *list);
+  struct kept_table kept = {0};
+  const unsigned char pairs[VALUES] = {[A] = c->paired};
+  step *list = calloc((size_t)c->steps, sizeof *list);
   emitter *e = calloc(1, sizeof *e);
   if (!e || !list)
     abort();
-  for (int i = 0; i < steps; i++)
-    list[i] = (step){.kind = STEP_MATMUL, .n_parts = 1, .parts = w.parts};
+  for (int i = 0; i < c->steps; i++)
+    list[i] = (step){.kind = STEP_MATMUL, .n_parts = c->parts, .parts = w.parts};
   w.p->steps = list;
-  w.p->n_main = steps;
-  e->env = (emit_env){.program = w.p, .target = &target, .precision = SN_PRECISION_FAST};
+  w.p->n_main = c->steps;
+  e->env = (emit_env){.program = w.p,
+                      .target = &target,
+                      .precision = SN_PRECISION_FAST,
+                      .kept = &kept,
+                      .pairs = pairs};
   e->step = list;
   matmul_way way = matmul_choose(e, &w.parts[0].u.matmul);
   CHECK(way.direct && way.products == 3);
@@ -390,7 +407,36 @@ static sn_dtype half_among(int steps, bool gradient) {
   free(list);
   free(e);
   close_world(&w);
-  return way.half;
+  return way;
+}
+
+/* The number of the shape. */
+static int shape_among(among c) { return (int)(way_among(&c).direct - matmul_directs); }
+
+TEST(packed_weights_have_shapes_of_more_subgroups) {
+  among row = {868, 2048, 128, .steps = 1, .parts = 1, .packed = true};
+  among column = {445, 512, 1024, .steps = 1, .parts = 1, .packed = true};
+  among square = {445, 2048, 128, .steps = 1, .parts = 1, .packed = true, .paired = true};
+  CHECK_EQ_INT(shape_among(row), DIRECT_ROW);
+  CHECK_EQ_INT(shape_among(column), DIRECT_COLUMN);
+  CHECK_EQ_INT(shape_among(square), DIRECT_SQUARE);
+  square.paired = false;
+  CHECK(shape_among(square) < DIRECT_ROW);
+  /* Not where weights are not packed, nor beside other parts, nor of f16. */
+  for (int i = 0; i < 3; i++) {
+    among c = i == 0 ? row : i == 1 ? column : square, other = c;
+    c.paired = other.paired = true;
+    other.packed = false;
+    CHECK(shape_among(other) < DIRECT_ROW);
+    other = c;
+    other.parts = 2;
+    CHECK(shape_among(other) < DIRECT_ROW);
+    other = c;
+    other.image = true;
+    other.steps = 110;
+    CHECK_EQ_INT(way_among(&other).half, SN_F16);
+    CHECK(shape_among(other) < DIRECT_ROW);
+  }
 }
 
 /* The way of a gradient of weights [columns, channels, 3, 3], whose rows are channels of one place of the window. */
@@ -425,7 +471,10 @@ TEST(many_results_apart_are_sorted) {
 }
 
 TEST(deep_networks_have_more_bits) {
-  CHECK_EQ_INT(half_among(43, false), SN_BF16);
-  CHECK_EQ_INT(half_among(110, false), SN_F16);
-  CHECK_EQ_INT(half_among(110, true), SN_BF16);
+  among c = {4096, 64, 256, .steps = 43, .parts = 1, .image = true};
+  CHECK_EQ_INT(way_among(&c).half, SN_BF16);
+  c.steps = 110;
+  CHECK_EQ_INT(way_among(&c).half, SN_F16);
+  c.gradient = true;
+  CHECK_EQ_INT(way_among(&c).half, SN_BF16);
 }
