@@ -16,5 +16,5 @@ fi
 
 mode=(-i)
 if [ "${1-}" = --check ]; then mode=(--dry-run -Werror); fi
-find src include tests examples \( -name '*.c' -o -name '*.h' -o -name '*.cpp' \) -print0 |
+find src include tests examples tools \( -name '*.c' -o -name '*.h' -o -name '*.cpp' \) -print0 |
   xargs -0 "$formatter" "${mode[@]}"

@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 
 # Reads the layout of clang-format: a function opens with a line at depth 0 that ends in `) {` and
 # closes with the first `}` in column one.
-find src include tests examples -name '*.[ch]' -o -name '*.cpp' | sort | xargs awk '
+find src include tests examples tools -name '*.[ch]' -o -name '*.cpp' | sort | xargs awk '
   function close_file() {
     if (lines > 800) {
       printf "%s:%d: the file has %d lines; the limit is 800\n", file, lines, lines

@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 files() {
-  find src include tests examples scripts cmake .ci -type f \
+  find src include tests examples tools scripts cmake .ci -type f \
     \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.def' -o -name '*.sh' -o -name '*.cmake' \
     -o -name '*.in' -o -name '*.txt' -o -name '*.glsl' -o -path .ci/run \) \
     -not -path 'tests/fuzz/corpus/*' -print0

@@ -28,21 +28,7 @@ static const struct {
   sn_precision precision;
   gpu_target target;
   bool compiled; /* by AMD's compiler, where it is installed */
-} targets[] = {{"fast",
-                SN_PRECISION_FAST,
-                {.subgroup = 32,
-                 .max_threads = 1024,
-                 .shared_bytes = 48 << 10,
-                 .block_bytes = 64 << 10,
-                 .units = 132,
-                 .f16 = true,
-                 .bf16 = true,
-                 .matrix = {16, 16, 16},
-                 .places = true,
-                 .bf16_places = true,
-                 .chains = true,
-                 .keeps_nan = true},
-                false},
+} targets[] = {{"fast", SN_PRECISION_FAST, LARGE_GPU, false},
                {"small",
                 SN_PRECISION_EXACT,
                 {.subgroup = 8,
