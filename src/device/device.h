@@ -88,6 +88,9 @@ struct device {
                      device_plan **out) SN_MUST_USE;
   sn_status (*run)(device_plan *dp, const device_run *run) SN_MUST_USE;
   void (*destroy)(device_plan *dp);
+  /* For tests: from now on what no step has made yet is filled with STALE_BYTE (base/stale.h) before each run: the arena, scratch,
+   * outputs, and before `prepare` what that makes. */
+  void (*poison)(device_plan *dp);
   int (*threads)(const device_plan *dp); /* that runs use; NULL: one */
   /* NULL: the program's own numbers stand. */
   void (*count)(const device_plan *dp, device_counts *out);

@@ -89,6 +89,8 @@ sn_status session_check_finite(const sn_session *s) SN_MUST_USE;
 /* Who runs sessions on the device of that name: *out_device is NULL for the reference. */
 sn_status session_choose(sn_ctx *ctx, const char *name, const session_engine **out_engine,
                          const device **out_device) SN_MUST_USE;
+/* For tests: its memory that holds nothing is made stale before each run (device.h); of the reference nothing is. */
+void session_poison(sn_session *s);
 /* A step of a program, for people. */
 sn_step session_step_view(const program *p, int index);
 

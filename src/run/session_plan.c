@@ -185,6 +185,11 @@ static void destroy(sn_session *s) {
   s->plan = NULL;
 }
 
+void session_poison(sn_session *s) {
+  if (s->plan && s->plan->lowered)
+    s->device->poison(s->plan->lowered);
+}
+
 /* --- running --- */
 
 /* The program's state of that name, where it writes it. */

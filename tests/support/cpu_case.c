@@ -33,7 +33,8 @@ cpu_run cpu_case_alone(sn_ctx *ctx, const program *p, const int64_t *sizes, void
                    .sizes = sizes,
                    .addresses = addresses,
                    .scratch = scratch,
-                   .scratch_bytes = bytes};
+                   .scratch_bytes = bytes,
+                   .poison = true};
 }
 
 static void run_thread(void *user, int thread) {

@@ -44,7 +44,8 @@ static sn_status lower(plan_run *r, const device *d, int threads, const char *se
   sn_status status = d->lower(d, r->ctx, r->c.program, &o, &r->lowered[r->n_lowered]);
   if (set)
     unsetenv("SINEW_CPU");
-  r->n_lowered += status == SN_OK;
+  if (status == SN_OK)
+    d->poison(r->lowered[r->n_lowered++]);
   return status;
 }
 

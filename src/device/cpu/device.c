@@ -9,6 +9,7 @@
 #include "device/devices.h"
 
 #include "base/memory.h"
+#include "base/stale.h"
 #include "device/cpu/cpu.h"
 
 #include <stdlib.h>
@@ -62,8 +63,9 @@ static void block_destroy(sn_ctx *ctx, block *b) {
 
 /* What the device knows of a step beside the program. */
 typedef struct lowered_step {
-  bool meet;   /* a barrier, for whatever reason */
-  size_t kept; /* bytes from kept_at on */
+  bool meet;     /* a barrier, for whatever reason */
+  size_t shared; /* bytes of shared scratch, at most */
+  size_t kept;   /* bytes from kept_at on */
   size_t kept_at;
 } lowered_step;
 
@@ -78,6 +80,7 @@ struct device_plan {
   void **addresses;    /* by value id */
   lowered_step *steps;
   bool *keeps; /* by state: kept memory is derived from it */
+  bool poison;
   cpu_crew crew;
 };
 
@@ -91,10 +94,10 @@ static void find_needs(device_plan *dp, size_t *shared, size_t *kept) {
     const step *s = &p->steps[i];
     const cpu_archetype *a = &cpu_archetypes[s->kind];
     lowered_step *to = &dp->steps[i];
-    size_t together = a->need_shared ? a->need_shared(p, s) : 0;
+    to->shared = a->need_shared ? a->need_shared(p, s) : 0;
     most(&dp->scratch_each, cpu_take_bytes(a->need(p, s)));
-    most(shared, together);
-    to->meet = s->barrier || together > 0 || i == 0;
+    most(shared, to->shared);
+    to->meet = s->barrier || to->shared > 0 || i == 0;
     to->kept_at = *kept;
     to->kept = a->kept ? cpu_take_bytes(a->kept(p, s, dp->keeps)) : 0;
     *kept += to->kept;
@@ -281,11 +284,22 @@ static void run_archetype(plan_run *x, cpu_run *r, int index) {
   note_status(x, r, a->run(r, s));
 }
 
+/* All threads are here, and none uses what they share. */
+static void poison_shared(plan_run *x, cpu_run *r, int index) {
+  size_t bytes = x->dp->steps[index].shared;
+  if (bytes == 0 || !r->poison)
+    return;
+  if (r->thread == 0)
+    stale_fill(r->crew->shared, bytes);
+  cpu_sync(r);
+}
+
 /* False: the run is over. A timed step stands alone between two meetings. */
 static bool run_step(plan_run *x, cpu_run *r, int index) {
   bool timed = x->run->span != NULL;
   if ((x->dp->steps[index].meet || timed) && !meet(x, r))
     return false;
+  poison_shared(x, r, index);
   device_span span = {.step = index, .begin_s = timed ? seconds() : 0};
   run_archetype(x, r, index);
   if (!timed)
@@ -306,6 +320,7 @@ static bool keep_all(plan_run *x, cpu_run *r) {
     if (l->kept == 0)
       continue;
     cpu_sync(r); /* shared scratch */
+    poison_shared(x, r, i);
     r->scratch_used = r->shared_used = 0;
     r->kept = x->dp->kept.data + l->kept_at;
     note_status(x, r, cpu_archetypes[p->steps[i].kind].keep(r, &p->steps[i]));
@@ -362,7 +377,8 @@ static void run_thread(void *user, int thread) {
                .sizes = x->run->sizes,
                .addresses = dp->addresses,
                .scratch = dp->scratch.data + (size_t)thread * dp->scratch_each,
-               .scratch_bytes = dp->scratch_each};
+               .scratch_bytes = dp->scratch_each,
+               .poison = dp->poison};
   x->runs[thread] = &r;
   run_sections(x, &r);
 }
@@ -372,6 +388,22 @@ static void clear_crew(cpu_crew *crew) {
     atomic_store_explicit(&crew->loops[i].next, 0, memory_order_relaxed);
 }
 
+/* What no step has made yet. Scratch: scratch.c. */
+static void poison_all(device_plan *dp, const device_run *run) {
+  const program *p = dp->program;
+  if (!dp->poison)
+    return;
+  stale_fill(dp->arena.data, (size_t)p->arena_bytes);
+  for (uint32_t v = 1; v < p->n_values; v++)
+    if (p->values[v].home == HOME_OUTPUT)
+      stale_fill(dp->addresses[v], (size_t)size_at(run->sizes, p->values[v].count) *
+                                       sn_dtype_size(p->values[v].type.dtype));
+  if (!run->prepare)
+    return;
+  stale_fill(dp->prepared.data, (size_t)p->prepared_bytes);
+  stale_fill(dp->kept.data, dp->kept.size - PROGRAM_ALIGN);
+}
+
 /* Within a run of the same team (a callback of the host runs another session) one thread does it all. */
 static sn_status run_plan(device_plan *dp, const device_run *run) {
   plan_run x = {.dp = dp, .run = run, .status = SN_OK};
@@ -379,6 +411,7 @@ static sn_status run_plan(device_plan *dp, const device_run *run) {
   x.threads = busy ? 1 : (int)min_i64(dp->threads, team_size(dp->team));
   bind_host(dp, run);
   clear_crew(&dp->crew);
+  poison_all(dp, run);
   if (busy)
     run_thread(&x, 0);
   else
@@ -387,6 +420,7 @@ static sn_status run_plan(device_plan *dp, const device_run *run) {
 }
 
 static int threads(const device_plan *dp) { return dp->threads; }
+static void poison(device_plan *dp) { dp->poison = true; }
 static bool keeps(const device_plan *dp, int state) { return dp->keeps[state]; }
 static int64_t kept_bytes(const device_plan *dp) { return (int64_t)dp->kept.size - PROGRAM_ALIGN; }
 
@@ -396,5 +430,6 @@ const device cpu_device = {.name = "cpu",
                            .run = run_plan,
                            .destroy = destroy,
                            .threads = threads,
+                           .poison = poison,
                            .keeps = keeps,
                            .kept_bytes = kept_bytes};

@@ -1,6 +1,8 @@
 /* Scratch memory of a run, how work is shared out, and how large sizes can get. Called by all archetypes. */
 #include "device/cpu/cpu.h"
 
+#include "base/stale.h"
+
 sn_status cpu_fail(cpu_run *r, const char *what) {
   return r->thread == 0 ? diag_fail(r->ctx, SN_ERR_INTERNAL, "cpu: %s", what) : SN_ERR_INTERNAL;
 }
@@ -13,6 +15,8 @@ void *cpu_take(cpu_run *r, size_t bytes) {
   }
   char *p = r->scratch + r->scratch_used;
   r->scratch_used += take;
+  if (r->poison)
+    stale_fill(p, take);
   return p;
 }
 

@@ -206,6 +206,7 @@ static void count(const device_plan *dp, device_counts *out) {
 }
 
 static bool keeps(const device_plan *dp, int state) { return dp->keeps && dp->keeps[state]; }
+static void poison(device_plan *dp) { dp->poison = true; }
 static int64_t kept_bytes(const device_plan *dp) { return dp->kept.bytes; }
 
 /* --- the devices --- */
@@ -224,6 +225,7 @@ static void fill_devices(void) {
                                        .lower = lower,
                                        .run = plan_run,
                                        .destroy = destroy,
+                                       .poison = poison,
                                        .note = vulkan_note,
                                        .count = count,
                                        .waited = gpu_waited,

@@ -1,5 +1,6 @@
 /* A program lowered for a GPU, for the files that make it up: device.c (making, the device's table), place.c (memory),
- * launches.c, phases.c and chain.c (what waits for what), block.c (parameter blocks), record.c (commands), run.c (runs), mirror.c (memory that stores keep on a GPU).
+ * launches.c, phases.c and chain.c (what waits for what), block.c (parameter blocks), record.c (commands), run.c (runs), poison.c (stale memory
+ * in tests), mirror.c (memory that stores keep on a GPU).
  *
  * Invariants: nothing of it is touched by the host while a run of it is on the GPU; a run waits for its end. The blocks' copy
  * in the host's memory (`blocks.words`) is what the GPU has, but for the lines marked dirty.
@@ -121,6 +122,7 @@ struct device_plan {
   gpu_target target; /* the GPU's, without what it failed at */
   bool resident;     /* states are memory of stores, outputs stay here until they are read */
   sn_precision precision;
+  bool poison;  /* tests: see poison.c */
   bool trial;   /* made by hand, to test the GPU: its failures are no others' */
   arena memory; /* what emitters left, and tables */
   lowered_step *steps;
@@ -223,6 +225,10 @@ struct device_memory {
   int64_t at, bytes;
 };
 extern const device_mirrors vulkan_mirrors;
+
+/* poison.c */
+/* For tests: the arena, scratch and outputs are made stale before a run; with `prepare` also what it makes. */
+sn_status plan_poison(device_plan *dp, bool prepare) SN_MUST_USE;
 
 /* run.c */
 sn_status plan_run(device_plan *dp, const device_run *run) SN_MUST_USE;

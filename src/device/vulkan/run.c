@@ -229,6 +229,7 @@ static sn_status prepare(device_plan *dp, const device_run *run) {
     SN_TRY(plan_record(dp, timed));
   SN_TRY(bind_values(dp, run));
   SN_TRY(plan_params_fill(dp, run->sizes));
+  SN_TRY(plan_poison(dp, run->prepare));
   return upload(dp, run);
 }
 
