@@ -70,17 +70,26 @@ static void run_chain(const struct row_epilogue *e, const row_op *op, int64_t fr
     e->kernels->chain(op->built, op->to - op->from, n);
 }
 
-/* What is the same all along a run. */
+/* Lane 0 to all of them. */
+static void spread(const struct row_epilogue *e, const row_op *op) {
+  uint32_t v;
+  memcpy(&v, op->own, sizeof v);
+  e->kernels->read(SN_I32, op->own, &v, &(lane_block){.n = ROWS_LANES, .rows = 1, .by = 0});
+}
+
+/* What is the same all along a run: lane 0, which is all that its arguments are sure to have, and the others where they are read. */
 static void run_ones(const struct row_epilogue *e) {
   for (int k = 0; k < e->n_ones; k++) {
     row_op *op = &e->ops[e->ones[k]];
     if (op->i->op != REGION_LOAD)
-      compute(e, op, 0, op->spread ? ROWS_LANES : 1);
-    else if (op->at->size == 4 && !op->spread)
+      compute(e, op, 0, 1);
+    else if (op->at->size == 4)
       memcpy(op->own, element(op->at, op->at->at), 4);
     else
       e->kernels->read(op->at->dtype, op->own, element(op->at, op->at->at),
-                       &(lane_block){.n = op->spread ? ROWS_LANES : 1, .rows = 1, .by = 0});
+                       &(lane_block){.n = 1, .rows = 1, .by = 0});
+    if (op->spread)
+      spread(e, op);
   }
 }
 

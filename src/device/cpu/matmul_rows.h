@@ -32,7 +32,7 @@ typedef struct row_op {
   const instr *i;
   int a, b, c, arguments; /* ops, none of them a STORE */
   lane_alu kernel;        /* of STORE: the cast */
-  bool one;               /* the same all along a run */
+  bool one;               /* the same all along a run: lane 0 is all that is computed */
   bool spread;            /* though one, all lanes hold it */
   bool all_lanes;         /* its kernel wants its arguments so */
   bool rounds;

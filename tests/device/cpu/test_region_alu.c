@@ -1,5 +1,6 @@
 /* Every ALU instruction of the CPU's regions against double arithmetic, on numbers where rules differ: signs, zeros,
  * halves, infinities, NaN, limits of integers. */
+#include "support/alu_kinds.h"
 #include "support/element_machine.h"
 #include "support/region_case.h"
 #include "support/test.h"
@@ -13,23 +14,6 @@ static const double floats[] = {0,        -0.0, 1,        -1,        0.5,   1.5,
 static const double ints[] = {0,  1,   -1,  2,          -2,           7,     -7,  255,      256,
                               -5, 100, 300, 2147483647, -2147483648., 65537, 1e9, 16777217, 3};
 enum { FLOATS = COUNT_OF(floats), INTS = COUNT_OF(ints) };
-
-static bool is_random(alu code) {
-  return code == ALU_unit || code == ALU_range_int || code == ALU_bits_below || code == ALU_gauss;
-}
-static bool gives_bool(alu code) {
-  return code == ALU_isnan || code == ALU_isinf || code == ALU_not ||
-         (code >= ALU_eq && code <= ALU_xor) || code == ALU_bits_below;
-}
-static bool takes_bools(alu code) {
-  return code == ALU_not || code == ALU_and || code == ALU_or || code == ALU_xor;
-}
-static bool on_ints(alu code) {
-  return code == ALU_neg || code == ALU_abs || (code >= ALU_add && code <= ALU_fmod) ||
-         code == ALU_max || code == ALU_min || (code >= ALU_eq && code <= ALU_ge) ||
-         code == ALU_select || code == ALU_cast || code == ALU_sign;
-}
-static bool on_floats(alu code) { return !takes_bools(code) && !is_random(code); }
 
 /* All pairs of a set of numbers as two (or three) arguments of one dtype. */
 static void check_alu(alu code, sn_dtype result, sn_dtype from, double x, double y) {
@@ -62,22 +46,19 @@ static void check_code(alu code) {
   static const sn_dtype dtypes[] = {SN_F32, SN_F16, SN_BF16, SN_I32, SN_U8, SN_BOOL};
   for (size_t d = 0; d < COUNT_OF(dtypes); d++) {
     sn_dtype from = dtypes[d];
-    bool fits = dtype_is_float(from) ? on_floats(code)
-                : from == SN_BOOL    ? takes_bools(code) || code == ALU_select || code == ALU_cast
-                                     : on_ints(code);
-    if (!fits)
+    if (!alu_takes((alu)code, from))
       continue;
     if (code == ALU_cast)
       for (size_t to = 0; to < COUNT_OF(dtypes); to++)
         check_alu(code, dtypes[to], from, 0, 0);
     else
-      check_alu(code, gives_bool(code) ? SN_BOOL : from, from, 0, 0);
+      check_alu(code, alu_gives_bool(code) ? SN_BOOL : from, from, 0, 0);
   }
 }
 
 TEST_WALK(every_alu) {
   for (int code = 1; code < ALU_COUNT; code++) {
-    if (is_random((alu)code) || !test_begin("%s", alu_table[code].name))
+    if (alu_is_random((alu)code) || !test_begin("%s", alu_table[code].name))
       continue;
     check_code((alu)code);
     test_end();
