@@ -7,18 +7,28 @@ val stage_buffer(kernel *k) { return k_scratch(k, 0); }
 
 val stage_constants(kernel *k) { return k_failures(k); }
 
-bool stage_open(vm_stage *s, int subgroup, void (*body)(kernel *k)) {
+static bool open_stage(vm_stage *s, int subgroup, bool wide, void (*body)(kernel *k)) {
   *s = (vm_stage){
       .target = {
           .subgroup = subgroup, .max_threads = 1024, .shared_bytes = 32 << 10, .block_bytes = 512}};
   if (!CHECK(sn_ctx_create(NULL, &s->ctx) == SN_OK))
     return false;
   arena_init(&s->memory, s->ctx);
-  s->env =
-      (emit_env){.ctx = s->ctx, .memory = &s->memory, .target = &s->target, .shaders = &s->shaders};
+  s->env = (emit_env){.ctx = s->ctx,
+                      .memory = &s->memory,
+                      .target = &s->target,
+                      .wide = wide,
+                      .shaders = &s->shaders};
   kernel *k = kernel_open(&s->env, STAGE_THREADS, false);
   body(k);
   return CHECK(kernel_close(k, &s->made) == SN_OK);
+}
+
+bool stage_open(vm_stage *s, int subgroup, void (*body)(kernel *k)) {
+  return open_stage(s, subgroup, false, body);
+}
+bool stage_open_wide(vm_stage *s, int subgroup, void (*body)(kernel *k)) {
+  return open_stage(s, subgroup, true, body);
 }
 
 void stage_close(vm_stage *s) {
@@ -27,6 +37,15 @@ void stage_close(vm_stage *s) {
   vm_memory_destroy(&s->read_only);
   arena_clear(&s->memory);
   sn_ctx_destroy(s->ctx);
+}
+
+static uint64_t slot_of(const vm_stage *s, const slot *of, uint64_t data, uint64_t read_only) {
+  switch (of->kind) {
+  case SLOT_AMOUNT: return (uint64_t)amount_at(&of->of, s->sizes);
+  case SLOT_INVERSE: return slot_inverse(amount_at(&of->of, s->sizes));
+  case SLOT_FAILURES: return read_only;
+  default: return data;
+  }
 }
 
 static void make_memory(vm_stage *s) {
@@ -43,7 +62,7 @@ static void make_memory(vm_stage *s) {
   s->block[0] = STAGE_GROUPS | UINT64_C(1) << 32;
   s->block[1] = BLOCK_HEADER | (uint64_t)s->made.part.n_slots << 32;
   for (int i = 0; i < s->made.part.n_slots; i++)
-    s->block[BLOCK_HEADER + i] = s->made.part.slots[i].kind == SLOT_FAILURES ? read_only : data;
+    s->block[BLOCK_HEADER + i] = slot_of(s, &s->made.part.slots[i], data, read_only);
 }
 
 const char *stage_run_words(vm_stage *s, vm_order order, const uint32_t *words, size_t n) {

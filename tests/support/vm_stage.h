@@ -24,10 +24,13 @@ typedef struct vm_stage {
   vm *v;
   vm_memory data, read_only;
   uint64_t block[64];
-  bool hides_places; /* of elements of matrices (spirv_vm.h) */
+  bool hides_places;    /* of elements of matrices (spirv_vm.h) */
+  const int64_t *sizes; /* that slots of amounts are filled from; NULL: all are numbers */
 } vm_stage;
 
 bool stage_open(vm_stage *s, int subgroup, void (*body)(kernel *k));
+/* The same with 64-bit indices. */
+bool stage_open_wide(vm_stage *s, int subgroup, void (*body)(kernel *k));
 void stage_close(vm_stage *s);
 /* The address of STAGE_WORDS words, the first STAGE_DEFINED of which are written, word i being i. */
 val stage_buffer(kernel *k);
