@@ -4,7 +4,7 @@
 #include "support/random_graph.h"
 #include "support/test.h"
 
-enum { BINDINGS = 3 };
+enum { BINDINGS = 4 };
 
 static bool has_symbols(const sn_graph *g) {
   for (uint32_t v = 1; v < g->n_values; v++)
@@ -16,7 +16,7 @@ static bool has_symbols(const sn_graph *g) {
 
 static void check_graph(const random_graph *r, uint64_t seed, vm_tally *tally) {
   static const int64_t bindings[BINDINGS][2] = {
-      {5, 3}, {0, 0}, {RANDOM_GRAPH_SYMBOL, RANDOM_GRAPH_SYMBOL_M}};
+      {5, 3}, {0, 0}, {1, 1}, {RANDOM_GRAPH_SYMBOL, RANDOM_GRAPH_SYMBOL_M}};
   vm_check_options o = {.wide = seed % 5 == 0,
                         .compile = {.no_fusion = seed % 4 == 1},
                         .precision = seed % 3 == 2 ? SN_PRECISION_FAST : SN_PRECISION_EXACT};

@@ -61,7 +61,7 @@ static int number_of(plan_params *b, const amount *of) {
   for (int i = 0; i < b->n_numbers; i++)
     if (amount_equal(&b->numbers[i].of, of))
       return i;
-  b->numbers[b->n_numbers] = (block_number){.of = *of, .value = -1};
+  b->numbers[b->n_numbers] = (block_number){.of = *of};
   return b->n_numbers++;
 }
 
@@ -223,11 +223,12 @@ void plan_params_destroy(device_plan *dp) { gpu_block_destroy(dp->gpu, &dp->para
 
 /* --- filling --- */
 
-static void fill_numbers(plan_params *b, const int64_t *sizes) {
+/* A number may be any, negative strides among them, so none says that nothing was written yet: `all` does. */
+static void fill_numbers(plan_params *b, const int64_t *sizes, bool all) {
   for (int i = 0; i < b->n_numbers; i++) {
     block_number *n = &b->numbers[i];
     int64_t value = amount_at(&n->of, sizes);
-    if (value == n->value)
+    if (value == n->value && !all)
       continue;
     n->value = value;
     uint64_t inverse = slot_inverse(value);
@@ -241,8 +242,9 @@ static sn_status fill_sizes(device_plan *dp, const int64_t *sizes) {
   size_t bytes = (size_t)b->n_sizes * sizeof *sizes;
   if (b->filled && (bytes == 0 || memcmp(b->sizes, sizes, bytes) == 0))
     return SN_OK;
+  bool all = !b->filled;
   b->filled = false;
-  fill_numbers(b, sizes);
+  fill_numbers(b, sizes, all);
   for (int i = 0; i < dp->n_launches; i++)
     if (dp->launches[i].varies)
       SN_TRY(set_groups(dp, &dp->launches[i]));
