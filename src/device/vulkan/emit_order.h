@@ -16,7 +16,7 @@ typedef struct order_job {
   int n_rows;
   sn_dim rows[2]; /* so many rows: their product */
   sn_dim n;       /* items of a row */
-  int64_t first;  /* how many are wanted; 0: all. At most ORDER_FEW otherwise */
+  int64_t first;  /* how many are wanted; 0: all. emit_order_sort: at most ORDER_FEW otherwise */
   /* Item i of a row. */
   val (*item)(emitter *e, void *user, val row, val i);
   void *user;

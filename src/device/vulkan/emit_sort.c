@@ -67,12 +67,13 @@ sn_status emit_sort(emitter *e, const part *p) {
   order_list l;
   if (!c->out[0].value && !c->out[1].value)
     return SN_OK;
-  if (dim_is_number(s.k) && s.k != j.n && s.k <= ORDER_FEW)
-    j.first = s.k;
-  if (dim_is_number(s.k) && s.k == 0)
+  if (s.k == 0)
     return SN_OK;
+  j.first = s.k == j.n ? 0 : s.k; /* other k are numbers */
   if (emit_order_is_short(e, j.n))
     return emit_order_short(e, &j, put_item);
+  if (j.first > ORDER_FEW)
+    j.first = 0;
   SN_TRY(emit_order_sort(e, &j, &l));
   return put_list(e, &s, &j, &l);
 }
