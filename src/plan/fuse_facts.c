@@ -271,6 +271,10 @@ sn_status fuse_find_facts(fuse *f) {
       for (int d = 0; d < type->shape.rank; d++)
         fuse_require_size(f, n, type->shape.dim[d], "a size of its result is negative");
     }
+    sn_dim least;
+    const char *what;
+    if (plan_core_requires(f->g, n, &least, &what))
+      fuse_require_size(f, n, least, what);
     probe_node(f, n, &f->nodes[i]);
     find_prepared(f, n);
     find_boundary(f, n);

@@ -28,6 +28,35 @@ bool plan_is_core(int op) {
   }
 }
 
+/* `least` times a number of rows, where there may be none; left as it is where that could not be written down. */
+static sn_dim of_rows(sn_graph *g, sn_dim least, const sn_type *rows) {
+  for (int d = 0; d < rows->shape.rank; d++) {
+    sn_dim times = rows->shape.dim[d];
+    int64_t lo, hi, most = max_i64(1, sn_dim_max(g, times)), product;
+    dim_range(g, least, &lo, &hi);
+    if (mul_fits(max_i64(hi, lo > -DIM_LIMIT ? -lo : DIM_LIMIT), most, &product) &&
+        product < DIM_LIMIT)
+      least = sn_dim_mul(g, least, times);
+  }
+  return least;
+}
+
+bool plan_core_requires(sn_graph *g, const node *n, sn_dim *out_least, const char **out_what) {
+  const sn_shape *x = n->n_in > 0 ? &g->values[n->in[0].id].type.shape : NULL;
+  if (n->op == OP_topk) {
+    const attrs_topk *a = n->attrs;
+    *out_least = sn_dim_sub(g, x->dim[a->axis < 0 ? a->axis + x->rank : a->axis], a->k);
+    *out_what = "k is more than the axis has entries";
+    return true;
+  }
+  if (n->op == OP_sample) {
+    *out_least = of_rows(g, sn_dim_sub(g, x->dim[x->rank - 1], 1), &g->values[n->first].type);
+    *out_what = "there are no ids to draw from";
+    return true;
+  }
+  return false;
+}
+
 typedef struct lowering {
   const sn_graph *in;
   sn_graph *out;

@@ -170,6 +170,10 @@ static sn_status find_demands(verifier *v) {
     const node *n = &g->nodes[k];
     r->asks = is_scatter(n);
     v->demanded = 0;
+    sn_dim least;
+    const char *what;
+    if (v->live[k] && plan_core_requires(v->g, n, &least, &what))
+      requires_demand_size(v, k, least, what);
     if (!v->live[k] || (!graph_op(g, n)->impl->element && !r->asks))
       continue;
     if (!r->asks)
