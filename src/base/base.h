@@ -15,7 +15,17 @@
 #define PRINTF_LIKE(f, a) __attribute__((format(printf, f, a)))
 
 /* What the operating system is about to be asked; fault injection hooks in here. */
-typedef enum io_op { IO_OPEN, IO_READ, IO_WRITE, IO_FSYNC, IO_RENAME, IO_CLOSE, IO_OP_COUNT } io_op;
+typedef enum io_op {
+  IO_OPEN,
+  IO_READ,
+  IO_WRITE,
+  IO_FSYNC,
+  IO_RENAME,
+  IO_CLOSE,
+  IO_LOCK,
+  IO_UNLINK,
+  IO_OP_COUNT
+} io_op;
 
 struct sn_ctx {
   sn_allocator allocator;

@@ -4,7 +4,7 @@
  *
  * Every message names the path and the reason. A missing file is SN_ERR_NOT_FOUND, what else the
  * operating system refuses SN_ERR_IO. Interrupted calls are repeated. ctx->io_fault, where set, is
- * asked before each open, read, write, fsync, rename and close.
+ * asked before each open, read, write, fsync, rename, close, lock and unlink.
  */
 #ifndef SINEW_BASE_FILE_H
 #define SINEW_BASE_FILE_H
@@ -38,7 +38,9 @@ sn_status file_read_at(file_reader *file, uint64_t offset, void *buffer, size_t 
  *
  * Bytes go to a temporary file in the same folder; the end flushes and syncs it, renames it over
  * `path`, and syncs the folder. The permissions of an existing file are kept; a symbolic link is
- * replaced, not followed; what is not a regular file is refused. */
+ * replaced, not followed; what is not a regular file is refused. What killed writers left in the
+ * folder is removed at the start, and what living ones write there is left alone
+ * (file_temporary.h). */
 typedef struct file_writer file_writer;
 
 sn_status file_writer_create(sn_ctx *ctx, const char *path, file_writer **out_writer) SN_MUST_USE;

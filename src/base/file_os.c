@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 _Static_assert(sizeof(off_t) == 8, "files are larger than 2 GiB: build with 64-bit file offsets");
@@ -60,6 +61,18 @@ int os_fsync(sn_ctx *ctx, int fd) {
 
 int os_rename_at(sn_ctx *ctx, int folder, const char *from, const char *to) {
   return fault(ctx, IO_RENAME) ? -1 : renameat(folder, from, folder, to);
+}
+
+int os_lock(sn_ctx *ctx, int fd) {
+  int result;
+  do
+    result = fault(ctx, IO_LOCK) ? -1 : flock(fd, LOCK_EX | LOCK_NB);
+  while (result < 0 && errno == EINTR);
+  return result;
+}
+
+int os_unlink_at(sn_ctx *ctx, int folder, const char *name) {
+  return fault(ctx, IO_UNLINK) ? -1 : unlinkat(folder, name, 0);
 }
 
 /* Never repeated: after EINTR the descriptor is gone on Linux, and may belong to someone else. */

@@ -1,13 +1,12 @@
 /* The atomic writer; see file.h.
  *
  * All steps are relative to the folder's descriptor, opened first: after the rename only the sync
- * of the folder can fail, so an error of any earlier step leaves the old file as it was. The
- * temporary is `.sinew-<pid>-<n>.tmp`, made with O_EXCL; a name left behind by a killed process is
- * passed over.
+ * of the folder can fail, so an error of any earlier step leaves the old file as it was.
  */
 #include "base/file.h"
 
 #include "base/file_os.h"
+#include "base/file_temporary.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,26 +14,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BUFFER_SIZE = 1 << 16, MAX_NAMES = 10000 };
+enum { BUFFER_SIZE = 1 << 16 };
 
 struct file_writer {
   sn_ctx *ctx;
   char *path;       /* as the caller gave it, for messages */
   const char *base; /* its last part, within path */
-  int folder;       /* descriptors; -1 when closed */
-  int fd;
-  char temporary[64]; /* "" when there is none to remove */
-  sn_status failed;   /* the first error */
+  int folder;       /* a descriptor; -1 when closed */
+  bool replaces;    /* there is an old file */
+  mode_t mode;      /* its permissions */
+  temporary made;
+  sn_status failed; /* the first error */
   size_t used;
   char *buffer; /* BUFFER_SIZE bytes */
 };
 
 static void destroy(file_writer *w) {
   sn_ctx *ctx = w->ctx;
-  if (w->fd >= 0)
-    (void)os_close(ctx, w->fd);
-  if (w->temporary[0])
-    (void)unlinkat(w->folder, w->temporary, 0);
+  temporary_destroy(ctx, w->folder, &w->made);
   if (w->folder >= 0)
     (void)os_close(ctx, w->folder);
   mem_free(ctx, w->buffer, BUFFER_SIZE);
@@ -59,10 +56,8 @@ static sn_status open_folder(file_writer *w) {
   return w->folder < 0 ? os_fail(w->ctx, w->path, "open the folder", error) : SN_OK;
 }
 
-/* 0 where there is no old file; its permissions otherwise. */
-static sn_status look_at_old(file_writer *w, mode_t *out_mode) {
+static sn_status look_at_old(file_writer *w) {
   struct stat info;
-  *out_mode = 0;
   if (fstatat(w->folder, w->base, &info, 0) < 0) {
     if (errno == ENOENT)
       return SN_OK;
@@ -71,24 +66,8 @@ static sn_status look_at_old(file_writer *w, mode_t *out_mode) {
   if (!S_ISREG(info.st_mode))
     return diag_fail(w->ctx, SN_ERR_INVALID, "%s: cannot replace it: it is a %s", w->path,
                      S_ISDIR(info.st_mode) ? "folder" : "device or pipe");
-  *out_mode = info.st_mode & 07777;
-  return SN_OK;
-}
-
-static sn_status open_temporary(file_writer *w, mode_t old_mode) {
-  char name[sizeof w->temporary];
-  for (int i = 0; i < MAX_NAMES && w->fd < 0; i++) {
-    snprintf(name, sizeof name, ".sinew-%ld-%d.tmp", (long)getpid(), i);
-    w->fd =
-        os_open_at(w->ctx, w->folder, name, O_WRONLY | O_CREAT | O_EXCL, old_mode ? 0600 : 0666);
-    if (w->fd < 0 && errno != EEXIST)
-      break;
-  }
-  if (w->fd < 0)
-    return os_fail(w->ctx, w->path, "create a temporary file beside it", errno);
-  memcpy(w->temporary, name, sizeof name);
-  if (old_mode && fchmod(w->fd, old_mode) < 0)
-    return os_fail(w->ctx, w->path, "set the permissions of its temporary file", errno);
+  w->replaces = true;
+  w->mode = info.st_mode & 07777;
   return SN_OK;
 }
 
@@ -97,10 +76,12 @@ static sn_status open_writer(file_writer *w, const char *path) {
   w->buffer = w->path ? mem_alloc(w->ctx, BUFFER_SIZE) : NULL;
   if (!w->buffer)
     return SN_ERR_NO_MEMORY;
-  mode_t old_mode;
   SN_TRY(open_folder(w));
-  SN_TRY(look_at_old(w, &old_mode));
-  return open_temporary(w, old_mode);
+  SN_TRY(look_at_old(w));
+  temporary_sweep(w->ctx, w->folder); /* first: what it removes makes room */
+  if (temporary_create(w->ctx, w->folder, w->replaces ? 0600 : 0666, &w->made) < 0)
+    return os_fail(w->ctx, path, "create a temporary file beside it", errno);
+  return SN_OK;
 }
 
 sn_status file_writer_create(sn_ctx *ctx, const char *path, file_writer **out_writer) {
@@ -108,7 +89,7 @@ sn_status file_writer_create(sn_ctx *ctx, const char *path, file_writer **out_wr
   file_writer *w = mem_alloc(ctx, sizeof *w);
   if (!w)
     return SN_ERR_NO_MEMORY;
-  *w = (file_writer){.ctx = ctx, .folder = -1, .fd = -1};
+  *w = (file_writer){.ctx = ctx, .folder = -1, .made = TEMPORARY_NONE};
   sn_status status = open_writer(w, path);
   if (status != SN_OK) {
     destroy(w);
@@ -120,7 +101,7 @@ sn_status file_writer_create(sn_ctx *ctx, const char *path, file_writer **out_wr
 
 static sn_status write_through(file_writer *w, const char *bytes, size_t size) {
   while (size) {
-    ssize_t n = os_write(w->ctx, w->fd, bytes, size);
+    ssize_t n = os_write(w->ctx, w->made.fd, bytes, size);
     if (n <= 0)
       return os_fail(w->ctx, w->path, "write", n < 0 ? errno : EIO);
     bytes += n;
@@ -159,17 +140,20 @@ static sn_status sync_folder(file_writer *w) {
   return os_fail(w->ctx, w->path, "sync its folder (the new content is in place)", errno);
 }
 
+/* The lock is kept until the end (destroy): whoever finds the temporary's name before the rename finds it locked. */
 static sn_status commit(file_writer *w) {
   SN_TRY(flush(w));
-  if (os_fsync(w->ctx, w->fd) < 0)
+  if (w->replaces && fchmod(w->made.fd, w->mode) < 0)
+    return os_fail(w->ctx, w->path, "set the permissions of its temporary file", errno);
+  if (os_fsync(w->ctx, w->made.fd) < 0)
     return os_fail(w->ctx, w->path, "sync", errno);
-  int fd = w->fd;
-  w->fd = -1;
+  int fd = w->made.fd;
+  w->made.fd = -1;
   if (os_close(w->ctx, fd) < 0)
     return os_fail(w->ctx, w->path, "close", errno);
-  if (os_rename_at(w->ctx, w->folder, w->temporary, w->base) < 0)
+  if (os_rename_at(w->ctx, w->folder, w->made.name, w->base) < 0)
     return os_fail(w->ctx, w->path, "rename a temporary file to it", errno);
-  w->temporary[0] = '\0';
+  w->made.name[0] = '\0';
   return sync_folder(w);
 }
 
