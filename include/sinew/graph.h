@@ -51,6 +51,12 @@ SN_API sn_dim sn_dim_mul(sn_graph *graph, sn_dim a, sn_dim b);
 SN_API sn_dim sn_dim_div(sn_graph *graph, sn_dim a, int64_t divisor); /* floor; divisor > 0 */
 /* The largest value that a dim can take: itself when it is a number. */
 SN_API int64_t sn_dim_max(const sn_graph *graph, sn_dim dim);
+/* Symbols in the order they were made: name and maximum of number `index`; NULL beyond the last. out_max may be
+ * NULL. */
+SN_API const char *sn_graph_symbol(const sn_graph *graph, int index, int64_t *out_max);
+/* What a dim is where symbol number i is values[i]: 0 … its maximum. */
+SN_MUST_USE SN_API sn_status sn_dim_value(const sn_graph *graph, sn_dim dim, const int64_t *values,
+                                          int64_t *out_value);
 
 /* --- Values. --- */
 /* A valid value's type; dtype SN_NO_DTYPE for SN_NONE and invalid values. */
@@ -63,6 +69,8 @@ SN_API const char *sn_value_name(const sn_graph *graph, sn_value value);
 /* The states that the graph reads, in order; returns how many there are (capacity bounds what is
  * written). */
 SN_API int sn_graph_states(const sn_graph *graph, sn_value *out_states, int capacity);
+/* The inputs likewise. */
+SN_API int sn_graph_inputs(const sn_graph *graph, sn_value *out_inputs, int capacity);
 /* Names a value for messages and reports; the first label stays. Returns the value. */
 SN_API sn_value sn_label(sn_graph *graph, sn_value value, const char *label);
 /* Prefixes labels and the names in error messages: sn_scope_push(g, "layers.0"). */
@@ -72,8 +80,12 @@ SN_API void sn_scope_pop(sn_graph *graph);
 /* --- Results. --- */
 /* Makes a value readable after a run under `name`. */
 SN_API void sn_output(sn_graph *graph, const char *name, sn_value value);
+/* Outputs in the order they were made: name and value of number `index`; NULL beyond the last. out_value may be NULL. */
+SN_API const char *sn_graph_output(const sn_graph *graph, int index, sn_value *out_value);
 /* Commits `value` to the state that `state` reads, at the end of each run; once per state. */
 SN_API void sn_assign(sn_graph *graph, sn_value state, sn_value value);
+/* What a state is assigned; SN_NONE when nothing is. */
+SN_API sn_value sn_graph_assigned(const sn_graph *graph, sn_value state);
 
 /* --- Constants. --- */
 /* From bytes in row-major order (copied); the shape must be numbers. */
@@ -112,6 +124,10 @@ SN_MUST_USE SN_API sn_status sn_graph_recognise(const sn_graph *graph, const sn_
 /* *out_text is NUL-terminated; release it with sn_text_free. */
 SN_MUST_USE SN_API sn_status sn_graph_print(const sn_graph *graph, char **out_text);
 SN_MUST_USE SN_API sn_status sn_graph_parse(sn_ctx *ctx, const char *text, sn_graph **out_graph);
+/* The text in a regular file of at most SN_GRAPH_MAX_TEXT bytes; messages begin with the path. */
+#define SN_GRAPH_MAX_TEXT (256 << 20)
+SN_MUST_USE SN_API sn_status sn_graph_parse_file(sn_ctx *ctx, const char *path,
+                                                 sn_graph **out_graph);
 SN_API void sn_text_free(sn_ctx *ctx, char *text);
 /* Checks every invariant of the graph anew, from the op table. */
 SN_MUST_USE SN_API sn_status sn_graph_verify(const sn_graph *graph);

@@ -586,6 +586,27 @@ bool dim_eval(const sn_graph *g, sn_dim d, const int64_t *bindings, int64_t *out
   return true;
 }
 
+const char *sn_graph_symbol(const sn_graph *g, int index, int64_t *out_max) {
+  bool there = index >= 0 && index < dim_symbol_count(g);
+  if (out_max)
+    *out_max = there ? dim_symbol_max(g, index) : 0;
+  return there ? dim_symbol_name(g, index) : NULL;
+}
+
+sn_status sn_dim_value(const sn_graph *g, sn_dim d, const int64_t *values, int64_t *out_value) {
+  *out_value = 0;
+  if (!dim_valid(g, d))
+    return diag_fail(g->ctx, SN_ERR_INVALID, "a dim is too large or belongs to another graph");
+  for (int s = 0; s < dim_symbol_count(g); s++)
+    if (values[s] < 0 || values[s] > dim_symbol_max(g, s))
+      return diag_fail(g->ctx, SN_ERR_INVALID, "symbol %s: expected 0 … %lld, got %lld",
+                       dim_symbol_name(g, s), (long long)dim_symbol_max(g, s),
+                       (long long)values[s]);
+  if (!dim_eval(g, d, values, out_value))
+    return diag_fail(g->ctx, SN_ERR_INVALID, "a dim overflows under these symbols");
+  return SN_OK;
+}
+
 sn_dim dim_count(sn_graph *g, sn_shape shape) {
   sn_dim n = 1;
   for (int i = 0; i < shape.rank; i++)

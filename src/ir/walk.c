@@ -21,13 +21,35 @@ const char *sn_value_name(const sn_graph *g, sn_value v) {
   return graph_leaf_name(g, graph_node(g, v));
 }
 
-int sn_graph_states(const sn_graph *g, sn_value *out_states, int capacity) {
-  int n = 0, state = graph_find_op(g, "state");
+static int leaves_of(const sn_graph *g, const char *op_name, sn_value *out, int capacity) {
+  int n = 0, op = graph_find_op(g, op_name);
   for (uint32_t i = 0; i < g->n_nodes; i++)
-    if (g->nodes[i].op == state) {
+    if (g->nodes[i].op == op) {
       if (n < capacity)
-        out_states[n] = node_result(&g->nodes[i], 0);
+        out[n] = node_result(&g->nodes[i], 0);
       n++;
     }
   return n;
+}
+
+int sn_graph_states(const sn_graph *g, sn_value *out_states, int capacity) {
+  return leaves_of(g, "state", out_states, capacity);
+}
+
+int sn_graph_inputs(const sn_graph *g, sn_value *out_inputs, int capacity) {
+  return leaves_of(g, "input", out_inputs, capacity);
+}
+
+const char *sn_graph_output(const sn_graph *g, int index, sn_value *out_value) {
+  bool there = index >= 0 && index < g->n_outputs;
+  if (out_value)
+    *out_value = there ? g->outputs[index].value : SN_NONE;
+  return there ? g->outputs[index].name : NULL;
+}
+
+sn_value sn_graph_assigned(const sn_graph *g, sn_value state) {
+  for (int i = 0; i < g->n_assigns; i++)
+    if (g->assigns[i].state.id == state.id)
+      return g->assigns[i].value;
+  return SN_NONE;
 }

@@ -1,6 +1,7 @@
 /* ops.def as data: names, arguments, attributes of each op, beside its implementation. */
 #include "ops/table.h"
 
+#include "base/file.h"
 #include "ir/graph.h"
 #include "ops/each.h"
 
@@ -79,4 +80,41 @@ sn_status sn_graph_create(sn_ctx *ctx, sn_graph **out_graph) {
 
 sn_status sn_graph_parse(sn_ctx *ctx, const char *text, sn_graph **out_graph) {
   return graph_parse(ctx, &table, text, out_graph);
+}
+
+/* All of an open file as a string. */
+static sn_status read_text(sn_ctx *ctx, file_reader *file, char **out_text) {
+  size_t size = (size_t)file_size(file);
+  *out_text = NULL;
+  if (file_size(file) > SN_GRAPH_MAX_TEXT)
+    return diag_fail(ctx, SN_ERR_FORMAT, "%s: expected at most %d bytes, got %llu", file_path(file),
+                     SN_GRAPH_MAX_TEXT, (unsigned long long)file_size(file));
+  char *text = mem_alloc(ctx, size + 1);
+  if (!text)
+    return SN_ERR_NO_MEMORY;
+  sn_status status = file_read_at(file, 0, text, size);
+  if (status == SN_OK && strlen(text) < size)
+    status = diag_fail(ctx, SN_ERR_FORMAT, "%s: not a text: byte %zu is NUL", file_path(file),
+                       strlen(text));
+  if (status == SN_OK)
+    *out_text = text;
+  else
+    mem_free(ctx, text, size + 1);
+  return status;
+}
+
+sn_status sn_graph_parse_file(sn_ctx *ctx, const char *path, sn_graph **out_graph) {
+  file_reader *file;
+  char *text;
+  *out_graph = NULL;
+  SN_TRY(file_open(ctx, path, &file));
+  sn_status status = read_text(ctx, file, &text);
+  if (status == SN_OK) {
+    status = sn_graph_parse(ctx, text, out_graph);
+    if (status != SN_OK)
+      status = diag_within(ctx, status, "%s", path);
+    mem_free(ctx, text, (size_t)file_size(file) + 1);
+  }
+  file_close(file);
+  return status;
 }
