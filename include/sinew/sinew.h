@@ -8,6 +8,7 @@
 #include <sinew/inspect.h>
 #include <sinew/json.h>
 #include <sinew/model.h>
+#include <sinew/npy.h>
 #include <sinew/ops.h>
 #include <sinew/safetensors.h>
 #include <sinew/session.h>
