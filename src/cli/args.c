@@ -57,11 +57,20 @@ static bool set_number(const cli_command *self, const cli_option *o, const char 
   return true;
 }
 
+static bool add_text(const cli_command *self, const cli_option *o, const char *text,
+                     cli_texts *texts) {
+  if (texts->n == CLI_MOST_TEXTS)
+    return usage(self, "given too often:", o->name);
+  texts->at[texts->n++] = text;
+  return true;
+}
+
 static bool set(const cli_command *self, const cli_option *o, const char *text, void *args) {
   void *at = (char *)args + o->offset;
   switch (o->kind) {
   case CLI_FLAG: *(bool *)at = true; return true;
   case CLI_TEXT: *(const char **)at = text; return true;
+  case CLI_TEXTS: return add_text(self, o, text, at);
   case CLI_INT:
   case CLI_REAL: return set_number(self, o, text, at);
   }

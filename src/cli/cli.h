@@ -10,9 +10,16 @@
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
-typedef enum cli_kind { CLI_FLAG, CLI_INT, CLI_REAL, CLI_TEXT } cli_kind;
+typedef enum cli_kind { CLI_FLAG, CLI_INT, CLI_REAL, CLI_TEXT, CLI_TEXTS } cli_kind;
 
-/* bool, int64_t, double or const char * at `offset` of the command's argument struct. */
+/* The values of an option that may be given again and again, in order. */
+enum { CLI_MOST_TEXTS = 256 };
+typedef struct cli_texts {
+  const char *at[CLI_MOST_TEXTS];
+  int n;
+} cli_texts;
+
+/* bool, int64_t, double, const char * or cli_texts at `offset` of the command's argument struct. */
 typedef struct cli_option {
   const char *name;  /* "--temp"; NULL for a positional argument */
   const char *value; /* what help calls it: "T"; NULL for a flag */
@@ -30,7 +37,7 @@ typedef struct cli_command {
 } cli_command;
 
 extern const cli_command cli_help, cli_devices, cli_demo, cli_generate, cli_check, cli_workload,
-    cli_inspect, cli_bench;
+    cli_inspect, cli_bench, cli_run;
 /* How the command was called: what hints for the next command begin with. */
 extern const char *cli_program;
 /* All commands, NULL at the end. */

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-const cli_command *const cli_commands[] = {&cli_demo,     &cli_generate, &cli_check,
-                                           &cli_workload, &cli_inspect,  &cli_bench,
-                                           &cli_devices,  &cli_help,     NULL};
+const cli_command *const cli_commands[] = {&cli_demo,     &cli_generate, &cli_check, &cli_run,
+                                           &cli_workload, &cli_inspect,  &cli_bench, &cli_devices,
+                                           &cli_help,     NULL};
 
 static const cli_command *find(const char *name) {
   for (int i = 0; cli_commands[i]; i++)

@@ -78,8 +78,8 @@ TEST(demo_refuses) {
 
 /* Help comes from the table that parsing reads, and shows all of it. */
 TEST(help_lists_every_option) {
-  static const cli_command *const commands[] = {&cli_demo,     &cli_generate, &cli_check,
-                                                &cli_workload, &cli_inspect,  &cli_bench};
+  static const cli_command *const commands[] = {
+      &cli_demo, &cli_generate, &cli_check, &cli_workload, &cli_inspect, &cli_bench, &cli_run};
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
     command_result r = SINEW("help", commands[i]->name);
     CHECK_STR_HAS(r.out, commands[i]->summary);
