@@ -1,4 +1,4 @@
-/* sinew bench: how long the reference workloads take, as a table, as JSON, as a page; with a profile or a trace of the
+/* sinew bench: how long the reference workloads or a graph from a file take, as a table, as JSON, as a page; with a profile or a trace of the
  * steps. sinew bench ops: how long single operations take (bench_ops.h). */
 #include "cli/bench.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 
 typedef struct bench_args {
-  const char *what; /* NULL or "ops" */
+  const char *what; /* NULL, "ops" or a file with a graph */
   const char *workload, *html, *trace, *filter, *shapes;
   cli_session session;
   int64_t repeat;
@@ -17,8 +17,8 @@ typedef struct bench_args {
 } bench_args;
 
 static const cli_option options[] = {
-    {NULL, "ops", CLI_TEXT, offsetof(bench_args, what), false,
-     "measure single operations instead of workloads"},
+    {NULL, "ops|GRAPH.txt", CLI_TEXT, offsetof(bench_args, what), false,
+     "measure single operations, or the graph in a file, instead of workloads"},
     {"--workload", "NAME", CLI_TEXT, offsetof(bench_args, workload), false,
      "one of the reference workloads, or all (default)"},
     {"--repeat", "N", CLI_INT, offsetof(bench_args, repeat), false,
@@ -41,11 +41,13 @@ static const cli_option options[] = {
 
 enum { MOST_REPEATS = 100000, MOST_WORKLOADS = 32 };
 
-/* What belongs to the other half of the command. */
+static bool is_ops(const bench_args *a) { return a->what && strcmp(a->what, "ops") == 0; }
+
+/* What belongs to another part of the command. */
 static int check_what(const cli_command *self, const bench_args *a) {
-  bool ops = a->what != NULL;
+  bool ops = is_ops(a);
   const char *misplaced = NULL;
-  if (ops && strcmp(a->what, "ops") != 0) {
+  if (a->what && !ops && !replay_is_graph(a->what)) {
     (void)cli_error(self, "unexpected argument %s; `sinew help %s` tells more", a->what,
                     self->name);
     return CLI_USAGE;
@@ -54,6 +56,8 @@ static int check_what(const cli_command *self, const bench_args *a) {
     misplaced = "--workload, --html, --trace, --profile and --plan-cache are not for ops";
   if (!ops && (a->filter || a->shapes || a->quick))
     misplaced = "--filter, --shapes and --quick are for ops";
+  if (a->what && !ops && a->workload)
+    misplaced = "give one of GRAPH.txt and --workload NAME";
   if (misplaced)
     (void)cli_error(self, "%s", misplaced);
   return misplaced ? CLI_USAGE : CLI_OK;
@@ -148,6 +152,24 @@ static sn_status see_peaks(sn_ctx *ctx, bench_options *o, int threads) {
   return o->peak_flops > 0 ? SN_OK : see_device(ctx, o);
 }
 
+/* Measures all that was asked for; *n counts what is to be freed, also after a failure. */
+static sn_status measure_all(sn_ctx *ctx, const bench_args *a, bench_options *o,
+                             bench_result results[MOST_WORKLOADS], int *n) {
+  bool all = !a->workload || strcmp(a->workload, "all") == 0;
+  if (a->what) {
+    SN_TRY(bench_measure_graph(ctx, a->what, o, &results[(*n)++]));
+    return see_peaks(ctx, o, results[0].form[0].stats.threads);
+  }
+  for (int i = 0; sn_workload_at(i) && *n < MOST_WORKLOADS; i++) {
+    const sn_workload *w = sn_workload_at(i);
+    if (!all && w != sn_workload_find(a->workload))
+      continue;
+    SN_TRY(bench_measure(ctx, w, o, &results[(*n)++]));
+    SN_TRY(see_peaks(ctx, o, results[*n - 1].form[0].stats.threads));
+  }
+  return SN_OK;
+}
+
 static sn_status run_in(sn_ctx *ctx, const bench_args *a) {
   bench_options o = {.threads = (int)a->session.threads,
                      .repeat = (int)a->repeat,
@@ -156,20 +178,11 @@ static sn_status run_in(sn_ctx *ctx, const bench_args *a) {
                      .profile = a->profile,
                      .spans = a->profile || a->trace || a->html};
   bench_result results[MOST_WORKLOADS] = {0};
-  bool all = !a->workload || strcmp(a->workload, "all") == 0;
-  sn_status status = SN_OK;
   int n = 0;
   choose_device(a->session.device, &o);
   SN_TRY(cli_check_output(ctx, a->html));
   SN_TRY(cli_check_output(ctx, a->trace));
-  for (int i = 0; sn_workload_at(i) && n < MOST_WORKLOADS && status == SN_OK; i++) {
-    const sn_workload *w = sn_workload_at(i);
-    if (!all && w != sn_workload_find(a->workload))
-      continue;
-    status = bench_measure(ctx, w, &o, &results[n++]);
-    if (status == SN_OK)
-      status = see_peaks(ctx, &o, results[n - 1].form[0].stats.threads);
-  }
+  sn_status status = measure_all(ctx, a, &o, results, &n);
   bench_report r = {&o, results, n};
   if (status == SN_OK)
     status = show(ctx, a, &r);
@@ -198,21 +211,25 @@ static int run_bench(const cli_command *self, int argc, char **argv) {
     return code;
   if (sn_ctx_create(NULL, &ctx) != SN_OK)
     return cli_error(self, "out of memory");
-  sn_status status = (args.what ? run_ops : run_in)(ctx, &args);
+  sn_status status = (is_ops(&args) ? run_ops : run_in)(ctx, &args);
   code = status == SN_OK ? CLI_OK : cli_fail(self, ctx);
   sn_ctx_destroy(ctx);
   return code;
 }
 
 const cli_command cli_bench = {
-    "bench", "measure the reference workloads, or single operations", options,
+    "bench", "measure the reference workloads, a graph in a file, or single operations", options,
     "compile: graph to ready session, of inference. inference: the forward pass. latency: the "
     "same on\n"
     "the smallest input. training: forward and backward, all gradients. Medians. Steps are timed "
     "only\n"
     "with --profile, --trace or --html. Progress goes to stderr. With --plan-cache, a plan may be "
     "found\n"
-    "instead of made, which `compile` then shows.\n\n"
+    "instead of made, which `compile` then shows. GRAPH.txt is a graph in the text form: its "
+    "inputs "
+    "are\n"
+    "drawn as `sinew run` draws them and its symbols are their maxima; there is one form, "
+    "inference.\n\n"
     "ops: each operation as GFLOP/s and GB/s, counting what it cannot do without, and how much of "
     "the\n"
     "time is the least that the machine needs for it: the larger of arithmetic at the peak of "

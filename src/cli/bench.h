@@ -2,6 +2,7 @@
 #ifndef SINEW_CLI_BENCH_H
 #define SINEW_CLI_BENCH_H
 
+#include "cli/replay.h"
 #include "cli/subject.h"
 
 typedef struct bench_step {
@@ -11,7 +12,7 @@ typedef struct bench_step {
   double seconds; /* a run, on average */
 } bench_step;
 
-/* One purpose of one workload, measured. */
+/* One purpose of one subject, measured. */
 typedef struct bench_form {
   const char *name; /* "inference", "latency", "training" */
   double compile_s, median_ms, best_ms;
@@ -26,8 +27,9 @@ typedef struct bench_form {
 enum { BENCH_FORMS = 3, BENCH_SAMPLE = 8 };
 
 typedef struct bench_result {
-  const sn_workload *workload;
-  bench_form form[BENCH_FORMS]; /* inference, latency, training */
+  const char *name;             /* of the workload, or the file of a graph */
+  bench_form form[BENCH_FORMS]; /* inference, latency, training; the first only, of a graph */
+  int n_forms;
   double loss;
   float sample[BENCH_SAMPLE]; /* the first of the output */
   int n_sample;
@@ -56,10 +58,15 @@ typedef struct bench_report {
   int n;
 } bench_report;
 
-/* Measures a workload in all its forms. Free with bench_free also after a failure. */
+/* Measures a workload in all its forms, or the graph of a file as it is, with drawn inputs. Free with bench_free also after
+ * a failure. */
 sn_status bench_measure(sn_ctx *ctx, const sn_workload *workload, const bench_options *options,
                         bench_result *out) SN_MUST_USE;
+sn_status bench_measure_graph(sn_ctx *ctx, const char *path, const bench_options *options,
+                              bench_result *out) SN_MUST_USE;
 void bench_free(bench_result *result);
+/* The largest form that was measured: training, or the only one. */
+const bench_form *bench_last(const bench_result *result);
 
 void bench_table(FILE *out, const bench_report *r);
 /* What the device runs for them: steps, launches and the like; nothing where that is not counted. */

@@ -1,15 +1,27 @@
 /* Measurements as one HTML file: the table, where the time goes by archetype, and the costliest steps. */
 #include "cli/bench.h"
 
+#include <math.h>
+
+/* A number, or that it was not measured. */
+static void cell(FILE *out, const char *format, double x) {
+  fputs("<td class=\"n\">", out);
+  fprintf(out, isnan(x) ? "-" : format, x);
+  fputs("</td>", out);
+}
+
 static void row(FILE *out, const bench_result *x) {
   char a[REPORT_NUMBER];
-  fprintf(out,
-          "<tr><td>%s</td><td class=\"n\">%.3f</td><td class=\"n\">%.2f</td><td "
-          "class=\"n\">%.2f</td><td class=\"n\">%.2f</td><td class=\"n\">%s</td><td "
-          "class=\"n\">%.7g</td></tr>\n",
-          sn_workload_name(x->workload), x->form[0].compile_s, x->form[0].median_ms,
-          x->form[1].median_ms, x->form[2].median_ms,
-          report_bytes((double)x->form[2].stats.arena_bytes, a), x->loss);
+  fputs("<tr><td>", out);
+  report_html_text(out, x->name);
+  fputs("</td>", out);
+  cell(out, "%.3f", x->form[0].compile_s);
+  for (int k = 0; k < BENCH_FORMS; k++)
+    cell(out, "%.2f", x->form[k].median_ms);
+  fprintf(out, "<td class=\"n\">%s</td>",
+          report_bytes((double)bench_last(x)->stats.arena_bytes, a));
+  cell(out, "%.7g", x->loss);
+  fputs("</tr>\n", out);
 }
 
 /* One bar: the archetypes of a form, one behind the other. */
@@ -39,7 +51,7 @@ static void stack(FILE *out, const bench_options *o, const bench_form *f) {
 
 static void legend(FILE *out, const bench_options *o, const bench_result *x) {
   bench_share shares[BENCH_SHARES];
-  int n = bench_shares(o, &x->form[2], shares);
+  int n = bench_shares(o, bench_last(x), shares);
   fputs("<div class=\"legend\">", out);
   for (int k = 0; k < n; k++)
     fprintf(out,
@@ -54,9 +66,10 @@ static void costliest(FILE *out, const bench_form *f) {
   char a[REPORT_NUMBER], b[REPORT_NUMBER];
   const bench_step *steps[MOST];
   int n = bench_costliest(f, steps, MOST);
-  fputs("<table><tr><th>costliest steps of training</th><th>archetype</th><th class=\"n\">time</th>"
-        "<th class=\"n\">arithmetic</th><th class=\"n\">traffic</th></tr>\n",
-        out);
+  fprintf(out,
+          "<table><tr><th>costliest steps of %s</th><th>archetype</th><th class=\"n\">time</th>"
+          "<th class=\"n\">arithmetic</th><th class=\"n\">traffic</th></tr>\n",
+          f->name);
   for (int i = 0; i < n; i++) {
     fputs("<tr><td class=\"name\">", out);
     report_html_text(out, steps[i]->name);
@@ -70,14 +83,15 @@ static void costliest(FILE *out, const bench_form *f) {
 }
 
 static void workload(FILE *out, const bench_options *o, const bench_result *x) {
-  fprintf(out, "<section><h2>%s</h2><p>Where the time goes. Point at a bar for its numbers.</p>\n",
-          sn_workload_name(x->workload));
+  fputs("<section><h2>", out);
+  report_html_text(out, x->name);
+  fputs("</h2><p>Where the time goes. Point at a bar for its numbers.</p>\n", out);
   legend(out, o, x);
   fputs("<table>\n", out);
-  for (int k = 0; k < BENCH_FORMS; k++)
+  for (int k = 0; k < x->n_forms; k++)
     stack(out, o, &x->form[k]);
   fputs("</table><p></p>\n", out);
-  costliest(out, &x->form[2]);
+  costliest(out, bench_last(x));
   fputs("</section>\n", out);
 }
 

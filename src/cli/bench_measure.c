@@ -17,7 +17,7 @@ static const struct {
 
 typedef struct measure {
   sn_ctx *ctx;
-  const sn_workload *workload;
+  const sn_workload *workload; /* NULL: a graph from a file */
   const bench_options *options;
   bench_result *out;
   sn_store *store;
@@ -177,7 +177,7 @@ static sn_status read_outputs(measure *m) {
   return status;
 }
 
-static sn_status measure_session(measure *m, int k) {
+static sn_session_options options_of(measure *m) {
   sn_session_options o = {.device = m->options->device,
                           .threads = m->options->threads,
                           .precision = m->options->precision,
@@ -186,15 +186,23 @@ static sn_status measure_session(measure *m, int k) {
     o.span = take_span;
     o.span_user = m;
   }
+  return o;
+}
+
+static sn_status begin_form(measure *m, double compile_s) {
+  m->form->compile_s = compile_s;
+  m->form->stats = sn_session_get_stats(m->session);
+  fprintf(stderr, "%s, %s, on %s: compiled in %.3f s%s\n", m->out->name, m->form->name,
+          m->options->device, m->form->compile_s,
+          m->form->stats.from_cache ? ", from the plan cache" : "");
+  return m->options->spans ? copy_steps(m) : SN_OK;
+}
+
+static sn_status measure_session(measure *m, int k) {
+  sn_session_options o = options_of(m);
   double start = now();
   SN_TRY(sn_session_create(m->graph, m->store, &o, &m->session));
-  m->form->compile_s = now() - start;
-  m->form->stats = sn_session_get_stats(m->session);
-  fprintf(stderr, "%s, %s, on %s: compiled in %.3f s%s\n", sn_workload_name(m->workload),
-          m->form->name, m->options->device, m->form->compile_s,
-          m->form->stats.from_cache ? ", from the plan cache" : "");
-  if (m->options->spans)
-    SN_TRY(copy_steps(m));
+  SN_TRY(begin_form(m, now() - start));
   SN_TRY(sn_workload_write(m->workload, m->graph, forms[k].inputs, m->session));
   SN_TRY(time_runs(m));
   m->form->stats = sn_session_get_stats(m->session);
@@ -226,20 +234,60 @@ static int64_t store_bytes(const sn_store *store) {
   return bytes;
 }
 
+/* Ends a measurement, good or not. */
+static void finish(measure *m) {
+  struct rusage usage;
+  m->out->state_bytes = m->store ? store_bytes(m->store) : 0;
+  sn_store_destroy(m->store);
+  if (getrusage(RUSAGE_SELF, &usage) == 0)
+    m->out->peak_bytes = INT64_C(1024) * usage.ru_maxrss;
+}
+
 sn_status bench_measure(sn_ctx *ctx, const sn_workload *workload, const bench_options *options,
                         bench_result *out) {
-  *out = (bench_result){.workload = workload, .loss = NAN};
+  *out = (bench_result){.name = sn_workload_name(workload), .loss = NAN};
   measure m = {.ctx = ctx, .workload = workload, .options = options, .out = out};
   SN_TRY(sn_store_create(ctx, &m.store));
   sn_status status = SN_OK;
-  for (int k = 0; k < BENCH_FORMS && status == SN_OK; k++)
-    status = measure_form(&m, k);
-  out->state_bytes = store_bytes(m.store);
-  sn_store_destroy(m.store);
-  struct rusage usage;
-  if (getrusage(RUSAGE_SELF, &usage) == 0)
-    out->peak_bytes = INT64_C(1024) * usage.ru_maxrss;
+  for (; out->n_forms < BENCH_FORMS && status == SN_OK; out->n_forms++)
+    status = measure_form(&m, out->n_forms);
+  finish(&m);
   return status;
+}
+
+static sn_status measure_replay(measure *m, const replay *r) {
+  sn_session_options o = options_of(m);
+  m->form = &m->out->form[m->out->n_forms++];
+  m->form->name = forms[0].name;
+  double start = now();
+  SN_TRY(replay_start(r, 0, &o, &m->store, &m->session));
+  sn_status status = begin_form(m, now() - start);
+  if (status == SN_OK)
+    status = time_runs(m);
+  if (status == SN_OK)
+    m->form->stats = sn_session_get_stats(m->session);
+  sn_session_destroy(m->session);
+  return status;
+}
+
+sn_status bench_measure_graph(sn_ctx *ctx, const char *path, const bench_options *options,
+                              bench_result *out) {
+  replay r;
+  const bench_form none = {.compile_s = NAN, .median_ms = NAN, .best_ms = NAN};
+  *out = (bench_result){.name = path, .form = {none, none, none}, .loss = NAN};
+  measure m = {.ctx = ctx, .options = options, .out = out};
+  sn_status status = replay_open(ctx, path, &r);
+  if (status == SN_OK)
+    status = replay_settle(&r, &replay_drawn);
+  if (status == SN_OK)
+    status = measure_replay(&m, &r);
+  finish(&m);
+  replay_close(&r);
+  return status;
+}
+
+const bench_form *bench_last(const bench_result *result) {
+  return &result->form[result->n_forms > 0 ? result->n_forms - 1 : 0];
 }
 
 void bench_free(bench_result *result) {

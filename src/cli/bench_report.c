@@ -1,10 +1,19 @@
 /* Measurements as a table, JSON, a profile and a trace. See bench.h. */
 #include "cli/bench.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* --- the table --- */
+
+/* A time, or that it was not measured. */
+static void table_ms(FILE *out, int width, double ms) {
+  if (isnan(ms))
+    fprintf(out, "%*s ", width, "-");
+  else
+    fprintf(out, "%*.2f ", width, ms);
+}
 
 void bench_table(FILE *out, const bench_report *r) {
   char a[REPORT_NUMBER], b[REPORT_NUMBER];
@@ -16,11 +25,12 @@ void bench_table(FILE *out, const bench_report *r) {
           "latency ms", "training ms", "arena", "process", "loss");
   for (int i = 0; i < r->n; i++) {
     const bench_result *x = &r->results[i];
-    fprintf(out, "%-16s %10.3f %13.2f %11.2f %12.2f %11s %11s  %.7g\n",
-            sn_workload_name(x->workload), x->form[0].compile_s, x->form[0].median_ms,
-            x->form[1].median_ms, x->form[2].median_ms,
-            report_bytes((double)x->form[2].stats.arena_bytes, a),
-            report_bytes((double)x->peak_bytes, b), x->loss);
+    fprintf(out, "%-16s %10.3f %13.2f ", x->name, x->form[0].compile_s, x->form[0].median_ms);
+    table_ms(out, 11, x->form[1].median_ms);
+    table_ms(out, 12, x->form[2].median_ms);
+    fprintf(out, "%11s %11s  ", report_bytes((double)bench_last(x)->stats.arena_bytes, a),
+            report_bytes((double)x->peak_bytes, b));
+    fprintf(out, isnan(x->loss) ? "-\n" : "%.7g\n", x->loss);
   }
 }
 
@@ -31,11 +41,10 @@ void bench_counts(FILE *out, const bench_report *r) {
   fprintf(out, "\n%-16s %-10s %6s %9s %9s %10s %8s %11s\n", "a run of", "", "steps", "launches",
           "barriers", "pipelines", "host us", "GPU memory");
   for (int i = 0; i < r->n; i++)
-    for (int k = 0; k < BENCH_FORMS; k++) {
+    for (int k = 0; k < r->results[i].n_forms; k++) {
       const bench_form *f = &r->results[i].form[k];
-      fprintf(out, "%-16s %-10s %6lld %9lld %9lld %10lld %8.1f %11s\n",
-              sn_workload_name(r->results[i].workload), f->name, (long long)f->stats.steps,
-              (long long)f->stats.launches, (long long)f->stats.barriers,
+      fprintf(out, "%-16s %-10s %6lld %9lld %9lld %10lld %8.1f %11s\n", r->results[i].name, f->name,
+              (long long)f->stats.steps, (long long)f->stats.launches, (long long)f->stats.barriers,
               (long long)f->stats.pipelines, 1e3 * f->host_ms,
               report_bytes((double)f->stats.device_bytes, bytes));
     }
@@ -54,7 +63,7 @@ static void json_bytes(FILE *out, const char *before, const char *key, int64_t n
 
 static void json_memory(FILE *out, const bench_result *x) {
   int64_t prepared = 0;
-  for (int k = 0; k < BENCH_FORMS; k++)
+  for (int k = 0; k < x->n_forms; k++)
     if (x->form[k].stats.prepare_bytes > prepared)
       prepared = x->form[k].stats.prepare_bytes;
   json_bytes(out, "\"memory\": {", "peak_bytes", x->peak_bytes);
@@ -67,7 +76,7 @@ static void json_memory(FILE *out, const bench_result *x) {
 
 static void json_counts(FILE *out, const bench_result *x) {
   fputs(",\n \"counts\": {", out);
-  for (int k = 0; k < BENCH_FORMS; k++) {
+  for (int k = 0; k < x->n_forms; k++) {
     const sn_session_stats *s = &x->form[k].stats;
     fprintf(out, "%s\"%s\": {\"steps\": %lld, \"launches\": %lld, \"barriers\": %lld",
             k ? ", " : "", x->form[k].name, (long long)s->steps, (long long)s->launches,
@@ -109,7 +118,7 @@ static void json_profile_form(FILE *out, const bench_options *o, const bench_for
 
 static void json_profile(FILE *out, const bench_options *o, const bench_result *x) {
   fputs(",\n \"profile\": {", out);
-  for (int k = 0; k < BENCH_FORMS; k++) {
+  for (int k = 0; k < x->n_forms; k++) {
     fputs(k ? "," : "", out);
     json_profile_form(out, o, &x->form[k]);
   }
@@ -118,7 +127,7 @@ static void json_profile(FILE *out, const bench_options *o, const bench_result *
 
 static void json_result(FILE *out, const bench_report *r, const bench_result *x) {
   fputs("{\"framework\": \"sinew\", \"model\": ", out);
-  report_json_string(out, sn_workload_name(x->workload));
+  report_json_string(out, x->name);
   fputs(", \"device\": ", out);
   report_json_string(out, r->options->description);
   fputs(", \"backend\": ", out);
@@ -280,9 +289,8 @@ static void profile_peaks(FILE *out, const bench_options *o) {
 void bench_profile(FILE *out, const bench_report *r) {
   profile_peaks(out, r->options);
   for (int i = 0; i < r->n; i++)
-    for (int k = 0; k < BENCH_FORMS; k++)
-      profile_form(out, r->options, sn_workload_name(r->results[i].workload),
-                   &r->results[i].form[k]);
+    for (int k = 0; k < r->results[i].n_forms; k++)
+      profile_form(out, r->options, r->results[i].name, &r->results[i].form[k]);
 }
 
 /* --- the trace --- */
@@ -307,14 +315,14 @@ void bench_trace(FILE *out, const bench_report *r) {
   fprintf(out, "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n{\"name\": \"sinew\", \"ph\": "
                "\"M\", \"pid\": 0, \"args\": {}}");
   for (int i = 0; i < r->n; i++)
-    for (int k = 0; k < BENCH_FORMS; k++) {
+    for (int k = 0; k < r->results[i].n_forms; k++) {
       const bench_form *f = &r->results[i].form[k];
       int process = 1 + i * BENCH_FORMS + k;
       fprintf(
           out,
           ",\n{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": %d, \"args\": {\"name\": \"%s, "
           "%s\"}}",
-          process, sn_workload_name(r->results[i].workload), f->name);
+          process, r->results[i].name, f->name);
       for (int s = 0; s < f->n_spans; s++)
         if (f->spans[s].step >= 0 && f->spans[s].step < f->n_steps)
           trace_span(out, f, &f->spans[s], process, f->spans[0].begin_s);

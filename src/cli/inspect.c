@@ -1,17 +1,20 @@
-/* sinew inspect: what the compiler makes of a workload or a model, for people, as JSON, or as a page of pictures. */
+/* sinew inspect: what the compiler makes of a workload, a model or a graph from a file, for people, as JSON, or as a page of pictures. */
 #include "cli/inspect.h"
+
+#include "cli/replay.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct inspect_args {
-  const char *folder, *workload, *device, *html;
+  const char *subject; /* a model folder, or a file with a graph; NULL: a workload */
+  const char *workload, *device, *html;
   bool train, graph, plan, json;
 } inspect_args;
 
 static const cli_option options[] = {
-    {NULL, "MODEL_DIR", CLI_TEXT, offsetof(inspect_args, folder), false,
-     "a folder with config.json (weights are not read)"},
+    {NULL, "MODEL_DIR|GRAPH.txt", CLI_TEXT, offsetof(inspect_args, subject), false,
+     "a folder with config.json (weights are not read), or a graph in the text form"},
     {"--workload", "NAME", CLI_TEXT, offsetof(inspect_args, workload), false,
      "a reference workload instead"},
     {"--train", NULL, CLI_FLAG, offsetof(inspect_args, train), false,
@@ -26,8 +29,10 @@ static const cli_option options[] = {
     {NULL, NULL, CLI_FLAG, 0, false, NULL}};
 
 static bool check_args(const cli_command *self, const inspect_args *a) {
-  if (!a->folder == !a->workload)
-    (void)cli_error(self, "give one of MODEL_DIR and --workload NAME");
+  if (!a->subject == !a->workload)
+    (void)cli_error(self, "give one of MODEL_DIR, GRAPH.txt and --workload NAME");
+  else if (a->subject && replay_is_graph(a->subject) && a->train)
+    (void)cli_error(self, "--train is not for a graph in a file, which is compiled as it is");
   else if (a->workload && cli_check_workload(self, a->workload) != CLI_OK)
     return false;
   else if (cli_check_device(self, a->device) != CLI_OK)
@@ -74,26 +79,35 @@ static sn_status inspect_graph(sn_ctx *ctx, const inspect_args *a, const sn_grap
   SN_TRY(sn_inspect(g, &o, &i));
   if (sn_device_find(a->device) != sn_device_find(i->device))
     fprintf(stderr, "%s compiles nothing; shown for %s\n", a->device, i->device);
-  inspect_report r = {a->workload ? a->workload : a->folder, a->train ? "training" : "inference",
+  inspect_report r = {a->workload ? a->workload : a->subject, a->train ? "training" : "inference",
                       i};
   sn_status status = show(ctx, a, &r);
   sn_inspection_destroy(i);
   return status;
 }
 
-static sn_status run_in(sn_ctx *ctx, const inspect_args *a) {
+/* Of a workload or a model. */
+static sn_status build(sn_ctx *ctx, const inspect_args *a, sn_graph **out_graph) {
   sn_model *model = NULL;
-  sn_graph *graph = NULL;
   const sn_workload *workload = a->workload ? sn_workload_find(a->workload) : NULL;
-  SN_TRY(cli_check_output(ctx, a->html));
-  sn_status status = workload ? SN_OK : sn_model_open(ctx, a->folder, &model);
-  if (status == SN_OK)
-    status = subject_build(ctx, workload, model, a->train ? SUBJECT_TRAINING : SUBJECT_INFERENCE,
-                           &graph);
-  if (status == SN_OK)
-    status = inspect_graph(ctx, a, graph);
-  sn_graph_destroy(graph);
+  *out_graph = NULL;
+  if (!workload)
+    SN_TRY(sn_model_open(ctx, a->subject, &model));
+  sn_status status = subject_build(ctx, workload, model,
+                                   a->train ? SUBJECT_TRAINING : SUBJECT_INFERENCE, out_graph);
   sn_model_destroy(model);
+  return status;
+}
+
+static sn_status run_in(sn_ctx *ctx, const inspect_args *a) {
+  sn_graph *graph;
+  SN_TRY(cli_check_output(ctx, a->html));
+  if (a->subject && replay_is_graph(a->subject))
+    SN_TRY(sn_graph_parse_file(ctx, a->subject, &graph));
+  else
+    SN_TRY(build(ctx, a, &graph));
+  sn_status status = inspect_graph(ctx, a, graph);
+  sn_graph_destroy(graph);
   return status;
 }
 
@@ -110,7 +124,7 @@ static int run_inspect(const cli_command *self, int argc, char **argv) {
 }
 
 const cli_command cli_inspect = {
-    "inspect", "show what the compiler makes of a workload or a model", options,
+    "inspect", "show what the compiler makes of a workload, a model or a graph in a file", options,
     "Without --graph, --plan, --json and --html: a summary. Sizes are those of the largest "
     "symbols.\n"
     "A model folder is compiled as `sinew generate` runs it, with a cache of up to 2048 tokens "

@@ -23,6 +23,9 @@ TEST(wrong_usage) {
   check_fails(BENCH("--threads", "-1"), 2, "--threads");
   check_fails(BENCH("StableDiffusion"), 2, "unexpected argument");
   check_fails(BENCH("--workload", "StableDiffusion", "--device", "abacus"), 2, "abacus");
+  check_fails(BENCH("graph.txt", "--workload", "SmolVLA"), 2, "give one of GRAPH.txt and");
+  check_fails(BENCH("graph.txt", "--filter", "x"), 2, "--filter, --shapes and --quick are for ops");
+  check_fails(BENCH("/no/such.txt"), 1, "/no/such.txt: cannot open");
   check_fails(BENCH("--plan-cache", "/no/such"), 1, "--plan-cache: /no/such: No such file");
   check_fails(BENCH("--trace", "/no/such/x"), 1, "/no/such/x: cannot be written: No such file");
 }
@@ -49,6 +52,46 @@ TEST(measures) {
   sn_json_destroy(doc);
   sn_ctx_destroy(ctx);
   command_free(&r);
+}
+
+/* One form; what was not measured is null, and a dash in the table. */
+TEST(a_graph_from_a_file) {
+  const char *graph = test_source("tests/fixtures/run/affine.txt");
+  sn_ctx *ctx;
+  sn_json_doc *doc;
+  char *html;
+  command_result r = BENCH(graph, "--repeat", "1", "--json", "--profile", "--device", "cpu");
+  CHECK_EQ_INT(r.code, 0);
+  REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
+  if (CHECK(sn_json_parse(ctx, r.out, strlen(r.out), &doc) == SN_OK)) {
+    const sn_json *j = sn_json_root(doc), *ms = sn_json_get(j, "timings");
+    double x = 0;
+    CHECK(sn_json_number(sn_json_get(ms, "inference_ms"), &x) && x > 0);
+    CHECK_EQ_INT(sn_json_type(sn_json_get(ms, "latency_ms")), SN_JSON_NULL);
+    CHECK_EQ_INT(sn_json_type(sn_json_get(ms, "training_ms")), SN_JSON_NULL);
+    CHECK_EQ_INT(sn_json_size(sn_json_get(j, "profile")), 1);
+    CHECK_EQ_INT(sn_json_size(sn_json_get(j, "counts")), 1);
+    CHECK(sn_json_number(sn_json_get(sn_json_get(j, "memory"), "state_bytes"), &x) && x == 12);
+  }
+  sn_json_destroy(doc);
+  sn_ctx_destroy(ctx);
+  command_free(&r);
+  const char *page = test_scratch("page.html"), *trace = test_scratch("trace.json");
+  r = BENCH(graph, "--repeat", "1", "--html", page, "--trace", trace, "--device", "cpu");
+  CHECK_EQ_INT(r.code, 0);
+  CHECK_STR_HAS(r.out, "           -            - ");
+  command_free(&r);
+  html = calloc(1, 1 << 16);
+  FILE *f = fopen(page, "r");
+  if (CHECK(html && f))
+    html[fread(html, 1, (1 << 16) - 1, f)] = '\0';
+  CHECK_STR_HAS(html, "affine.txt</h2>");
+  CHECK_STR_HAS(html, "costliest steps of inference");
+  CHECK_STR_HAS(html, "<td class=\"n\">-</td>");
+  CHECK(!strstr(html, "nan"));
+  if (f)
+    fclose(f);
+  free(html);
 }
 
 /* --- reports --- */
@@ -92,13 +135,14 @@ static const bench_options on_cpu = {.device = "cpu",
                                      .peak_bytes = 1e10};
 
 static char *written_on(const bench_options *o, void (*show)(FILE *, const bench_report *), int n) {
-  bench_result r[2] = {{.workload = sn_workload_at(0),
+  bench_result r[2] = {{.name = sn_workload_name(sn_workload_at(0)),
+                        .n_forms = 3,
                         .loss = 1.5,
                         .sample = {1, NAN},
                         .n_sample = 2,
                         .state_bytes = INT64_C(123456789012345),
                         .peak_bytes = 1000000},
-                       {.workload = sn_workload_at(1), .loss = 2.5}};
+                       {.name = sn_workload_name(sn_workload_at(1)), .n_forms = 3, .loss = 2.5}};
   for (int i = 0; i < n; i++) {
     r[i].form[0] = form("inference", 3);
     r[i].form[1] = form("latency", 1);

@@ -1,5 +1,6 @@
 /* sinew inspect, as a user runs it. What the reports look like is in test_inspect_report.c. */
 #include "support/command.h"
+#include "support/files.h"
 #include "support/model_folder.h"
 #include "support/test.h"
 
@@ -18,14 +19,36 @@ static void check_fails(command_result r, int code, const char *message) {
   command_free(&r);
 }
 
+static void check_prints(command_result r, const char *part) {
+  CHECK_EQ_INT(r.code, 0);
+  CHECK_EQ_STR(r.err, "");
+  CHECK_STR_HAS(r.out, part);
+  command_free(&r);
+}
+
 TEST(wrong_usage) {
-  check_fails(INSPECT("--json"), 2, "one of MODEL_DIR and --workload");
-  check_fails(INSPECT("folder", "--workload", "SmolVLA"), 2, "one of MODEL_DIR and --workload");
+  check_fails(INSPECT("--json"), 2, "one of MODEL_DIR, GRAPH.txt and --workload");
+  check_fails(INSPECT("folder", "--workload", "SmolVLA"), 2,
+              "one of MODEL_DIR, GRAPH.txt and --workload");
   check_fails(INSPECT("--workload", "LeNet"), 2, "no workload \"LeNet\"");
-  check_fails(INSPECT(""), 2, "MODEL_DIR is empty");
+  check_fails(INSPECT(""), 2, "MODEL_DIR|GRAPH.txt is empty");
   check_fails(INSPECT("--workload", "StableDiffusion", "--device", "abacus"), 2, "abacus");
   check_fails(INSPECT("--workload", "SmolVLA", "--json", "--plan"), 2,
               "--graph, --plan and --json");
+}
+
+TEST(a_graph_from_a_file) {
+  const char *graph = test_source("tests/fixtures/run/rounding.txt");
+  const char *bad = test_scratch("bad.txt");
+  check_prints(INSPECT(graph), "rounding.txt, inference, compiled for ");
+  check_prints(INSPECT(graph, "--graph"), "matmul");
+  check_prints(INSPECT(graph, "--plan"), "step 0 matmul");
+  check_prints(INSPECT(graph, "--json"), "rounding.txt\",\n\"purpose\": \"inference\"");
+  check_fails(INSPECT(graph, "--train"), 2, "--train is not for a graph in a file");
+  check_fails(INSPECT(graph, "--workload", "SmolVLA"), 2, "one of MODEL_DIR, GRAPH.txt and");
+  files_put_text(bad, "%1 = inpt()\n");
+  check_fails(INSPECT(bad), 1, "bad.txt: graph text 1:6: ");
+  check_fails(INSPECT("/no/such.txt"), 1, "/no/such.txt: cannot open");
 }
 
 TEST(failures) {
@@ -59,13 +82,6 @@ TEST(numbers_of_a_workload) {
   }
   sn_json_destroy(doc);
   sn_ctx_destroy(ctx);
-  command_free(&r);
-}
-
-static void check_prints(command_result r, const char *part) {
-  CHECK_EQ_INT(r.code, 0);
-  CHECK_EQ_STR(r.err, "");
-  CHECK_STR_HAS(r.out, part);
   command_free(&r);
 }
 
