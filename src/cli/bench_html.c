@@ -3,10 +3,13 @@
 
 #include <math.h>
 
-/* A number, or that it was not measured. */
-static void cell(FILE *out, const char *format, double x) {
+/* A number with so many digits behind the point, or that it was not measured. */
+static void cell(FILE *out, int digits, double x) {
   fputs("<td class=\"n\">", out);
-  fprintf(out, isnan(x) ? "-" : format, x);
+  if (isnan(x))
+    fputs("-", out);
+  else
+    fprintf(out, "%.*f", digits, x);
   fputs("</td>", out);
 }
 
@@ -15,13 +18,15 @@ static void row(FILE *out, const bench_result *x) {
   fputs("<tr><td>", out);
   report_html_text(out, x->name);
   fputs("</td>", out);
-  cell(out, "%.3f", x->form[0].compile_s);
+  cell(out, 3, x->form[0].compile_s);
   for (int k = 0; k < BENCH_FORMS; k++)
-    cell(out, "%.2f", x->form[k].median_ms);
+    cell(out, 2, x->form[k].median_ms);
   fprintf(out, "<td class=\"n\">%s</td>",
           report_bytes((double)bench_last(x)->stats.arena_bytes, a));
-  cell(out, "%.7g", x->loss);
-  fputs("</tr>\n", out);
+  if (isnan(x->loss))
+    fputs("<td class=\"n\">-</td></tr>\n", out);
+  else
+    fprintf(out, "<td class=\"n\">%.7g</td></tr>\n", x->loss);
 }
 
 /* One bar: the archetypes of a form, one behind the other. */

@@ -30,7 +30,10 @@ void bench_table(FILE *out, const bench_report *r) {
     table_ms(out, 12, x->form[2].median_ms);
     fprintf(out, "%11s %11s  ", report_bytes((double)bench_last(x)->stats.arena_bytes, a),
             report_bytes((double)x->peak_bytes, b));
-    fprintf(out, isnan(x->loss) ? "-\n" : "%.7g\n", x->loss);
+    if (isnan(x->loss))
+      fputs("-\n", out);
+    else
+      fprintf(out, "%.7g\n", x->loss);
   }
 }
 
