@@ -111,16 +111,13 @@ static bool dim_where(replay *r, sn_dim dim, int symbol, int64_t value, bool oth
   return sn_dim_value(r->graph, dim, r->values, out) == SN_OK;
 }
 
-/* The value of a symbol under which a dim, that is a line in it and has no other unknown symbol, is `size`. */
+/* The value of a symbol under which a dim, that is a line in it, is `size` whatever the other unknown symbols are. */
 static bool solve(replay *r, sn_dim dim, int s, int64_t size, int64_t *out) {
-  int64_t at0, at1, other, check;
+  int64_t at0, at1, check;
   if (r->symbols[s].max < 1 || !dim_where(r, dim, s, 0, false, &at0) ||
-      !dim_where(r, dim, s, 0, true, &other) || !dim_where(r, dim, s, 1, false, &at1))
+      !dim_where(r, dim, s, 1, false, &at1) || at0 == at1)
     return false;
-  int64_t slope = at1 - at0;
-  if (other != at0 || slope == 0 || (size - at0) % slope)
-    return false;
-  *out = (size - at0) / slope;
+  *out = (size - at0) / (at1 - at0);
   return *out >= 0 && *out <= r->symbols[s].max && dim_where(r, dim, s, *out, true, &check) &&
          check == size;
 }

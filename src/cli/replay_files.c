@@ -52,11 +52,31 @@ static sn_status give_npy(replay *r, replay_leaf *leaf, const char *path) {
 
 /* --- safetensors --- */
 
+/* 64-bit whole numbers, which are what PyTorch keeps ids in, as i32. */
+static sn_status read_i64(replay *r, replay_leaf *leaf, sn_safetensors *file,
+                          const sn_safetensors_tensor *t) {
+  int64_t *wide = sn_ctx_alloc(r->ctx, (size_t)t->size);
+  if (!wide)
+    return SN_ERR_NO_MEMORY;
+  sn_status status = sn_safetensors_read_raw(file, t->index, wide, (size_t)t->size);
+  for (int64_t i = 0; status == SN_OK && i < t->count; i++)
+    if (wide[i] < INT32_MIN || wide[i] > INT32_MAX)
+      status = sn_ctx_fail(r->ctx, SN_ERR_INVALID,
+                           "%s: tensor \"%s\": element %lld is out of the range of i32", leaf->file,
+                           t->name, (long long)i);
+    else
+      ((int32_t *)leaf->data)[i] = (int32_t)wide[i];
+  sn_ctx_free(r->ctx, wide, (size_t)t->size);
+  return status;
+}
+
 static sn_status give_tensor(replay *r, replay_leaf *leaf, const char *path, sn_safetensors *file,
                              const sn_safetensors_tensor *t) {
+  sn_dtype dtype = sn_value_type(r->graph, leaf->value).dtype;
   SN_TRY(claim(r, leaf, path, t->shape));
-  return sn_safetensors_read(file, t->index, sn_value_type(r->graph, leaf->value).dtype, leaf->data,
-                             t->count);
+  if (dtype == SN_I32 && strcmp(t->dtype_name, "I64") == 0)
+    return read_i64(r, leaf, file, t);
+  return sn_safetensors_read(file, t->index, dtype, leaf->data, t->count);
 }
 
 /* All tensors that have the name of an input or a state; there must be one. */

@@ -130,7 +130,10 @@ TEST(symbols_from_shapes) {
   check_prints(RUN(g, "--in", a, "--bind", "m=5"), 0,
                PARTS("symbol m = 5: given\n", "input c f32[15]: drawn\n"));
   check_fails(RUN(g, "--in", a, "--bind", "n=2"), 1, "a.npy: a: expected f32[5], got f32[7]");
-  check_fails(RUN(g, "--in", "c", "--in", "x"), 2, "--in");
+  /* n + k alone tells neither; where n is known, it tells k. */
+  const char *e = put_npy("e.npy", SN_F32, SN_SHAPE(5), numbers);
+  check_fails(RUN(g, "--in", e), 1, "e.npy: e: expected f32[11], got f32[5]");
+  check_prints(RUN(g, "--in", e, "--in", a), 0, PARTS("symbol k = 2: from the shape of e\n"));
   char in[600];
   snprintf(in, sizeof in, "a=%s", even);
   check_fails(RUN(g, "--in", in), 1, "even.npy: a: expected f32[13], got f32[8]");
@@ -214,6 +217,40 @@ TEST(safetensors_files) {
   snprintf(in, sizeof in, "b=%s", put_tensors("two.safetensors", two, 2));
   check_fails(RUN(g, "--in", in), 1, "two.safetensors: no tensor \"b\"");
   sn_ctx_destroy(ctx);
+}
+
+/* A file with one tensor of so many elements; the writer knows no I64. */
+static const char *put_i64(const char *name, const int64_t *data, int n) {
+  char header[128], bytes[512];
+  int length =
+      snprintf(header, sizeof header,
+               "{\"i\":{\"dtype\":\"I64\",\"shape\":[%d],\"data_offsets\":[0,%d]}}", n, 8 * n);
+  memcpy(bytes, &(uint64_t){(uint64_t)length}, 8);
+  memcpy(bytes + 8, header, (size_t)length);
+  memcpy(bytes + 8 + length, data, (size_t)n * sizeof *data);
+  const char *path = test_scratch(name);
+  files_put(path, bytes, 8 + (size_t)length + (size_t)n * sizeof *data);
+  return path;
+}
+
+TEST(wide_whole_numbers) {
+  const char *path = test_scratch("ids.txt");
+  files_put_text(path, "%1 = input() name=\"i\" dtype=i32 shape=[3]\noutput \"o\" %1\n");
+  check_prints(RUN(path, "--in", put_i64("good.safetensors", (int64_t[]){-5, 7, INT32_MAX}, 3)), 0,
+               PARTS("output o i32[3]\n    -5 7 2147483647\n"));
+  check_fails(RUN(path, "--in", put_i64("bad.safetensors", (int64_t[]){1, INT64_C(1) << 31, 0}, 3)),
+              1, "bad.safetensors: tensor \"i\": element 1 is out of the range of i32");
+}
+
+/* A symbol whose maximum no memory holds: said, and mended with --bind. */
+TEST(more_than_memory) {
+  const char *path = test_scratch("huge.txt");
+  files_put_text(path, "symbol n 70000000000000000\n"
+                       "%1 = input() name=\"x\" dtype=f32 shape=[n, n, n]\noutput \"o\" %1\n");
+  check_fails(RUN(path), 1, "huge.txt");
+  files_put_text(path, "symbol n 70000000000000000\n"
+                       "%1 = input() name=\"x\" dtype=f32 shape=[n]\noutput \"o\" %1\n");
+  check_fails(RUN(path), 1, "x");
 }
 
 /* What a run writes is where the next one begins: three runs are two and one. */
@@ -399,9 +436,9 @@ TEST(what_counts_as_equal) {
 
 TEST(where_the_largest_difference_is) {
   char text[256];
-  CHECK_EQ_INT(compared((pair[]){{1, 1}, {2, 3}, {5, 9}, {7, 7}}, 4, 0, text), 1);
+  CHECK_EQ_INT(compared((pair[]){{1, 1}, {2, 3}, {5, 9}, {7, 7}, {6, 2}}, 5, 0, text), 1);
   CHECK_EQ_STR(text,
-               "compare y: DIFFERS in 2 of 4; largest difference 4 at [0, 2]: one 5, two 9\n");
+               "compare y: DIFFERS in 3 of 5; largest difference 4 at [0, 2]: one 5, two 9\n");
   CHECK_EQ_INT(compared((pair[]){{1, 2}, {NAN, 3}}, 2, 2, text), 1);
   CHECK_EQ_STR(text,
                "compare y: DIFFERS in 1 of 2 (tolerance 2); largest difference inf at [0, 1]: "

@@ -247,6 +247,25 @@ TEST(broken_preambles) {
   sn_ctx_destroy(ctx);
 }
 
+/* Within the file, but longer than any shape needs. */
+TEST(a_long_header) {
+  enum { LONGEST = 65535, MORE = 65536 };
+  static const char header[] = "{" DESCR "'shape': (0,)}";
+  static char bytes[12 + MORE];
+  sn_ctx *ctx = new_ctx();
+  sn_npy *npy;
+  memset(bytes, ' ', sizeof bytes);
+  memcpy(bytes, "\x93NUMPY\x02\x00\xff\xff\x00\x00", 12);
+  memcpy(bytes + 12, header, sizeof header - 1);
+  CHECK_EQ_INT(npy_open_bytes(ctx, bytes, 12 + LONGEST, &npy), SN_OK);
+  sn_npy_close(npy);
+  memcpy(bytes + 8, "\x00\x00\x01\x00", 4);
+  CHECK_EQ_INT(npy_open_bytes(ctx, bytes, 12 + MORE, &npy), SN_ERR_FORMAT);
+  CHECK_STR_HAS(sn_ctx_message(ctx), "header length: expected at most 65535");
+  sn_npy_close(npy);
+  sn_ctx_destroy(ctx);
+}
+
 /* A bool that is neither 0 nor 1 does not come in. */
 TEST(bools_are_checked) {
   sn_ctx *ctx = new_ctx();
