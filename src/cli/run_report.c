@@ -4,6 +4,15 @@
 #include <math.h>
 #include <string.h>
 
+/* A name from a file, which may hold what a terminal would obey. */
+static void print_name(FILE *out, const char *name) {
+  for (; *name; name++)
+    if ((unsigned char)*name < ' ' || *name == 0x7f)
+      fprintf(out, "\\x%02x", *name);
+    else
+      fputc(*name, out);
+}
+
 /* --- values --- */
 
 static bool is_float(sn_dtype dtype) {
@@ -73,8 +82,9 @@ void run_print_results(FILE *out, const run_side *side) {
   for (int i = 0; i < side->n; i++) {
     const run_result *x = &side->results[i];
     int64_t count = replay_count(x->type.shape);
-    fprintf(out, "%s %s %s\n", x->is_state ? "state" : "output", x->name,
-            replay_type_text(x->type, type));
+    fputs(x->is_state ? "state " : "output ", out);
+    print_name(out, x->name);
+    fprintf(out, " %s\n", replay_type_text(x->type, type));
     print_values(out, x, count);
     print_statistics(out, x, count);
   }
@@ -84,16 +94,19 @@ void run_print_inputs(FILE *out, const replay *r) {
   char type[REPLAY_TYPE];
   for (int s = 0; s < r->n_symbols; s++) {
     const replay_symbol *symbol = &r->symbols[s];
-    fprintf(out, "symbol %s = %lld: %s%s\n", symbol->name, (long long)r->values[s],
-            symbol->origin == REPLAY_GIVEN   ? "given"
-            : symbol->origin == REPLAY_SHAPE ? "from the shape of "
-                                             : "its maximum",
-            symbol->input ? symbol->input : "");
+    fprintf(out, "symbol %s = %lld: ", symbol->name, (long long)r->values[s]);
+    fputs(symbol->origin == REPLAY_GIVEN   ? "given"
+          : symbol->origin == REPLAY_SHAPE ? "from the shape of "
+                                           : "its maximum",
+          out);
+    print_name(out, symbol->input ? symbol->input : "");
+    fputc('\n', out);
   }
   for (int i = 0; i < r->n_leaves; i++) {
     const replay_leaf *leaf = &r->leaves[i];
-    fprintf(out, "%s %s %s: %s%s\n", leaf->is_state ? "state" : "input", leaf->name,
-            replay_type_text(leaf->type, type), leaf->file ? "from " : "",
+    fputs(leaf->is_state ? "state " : "input ", out);
+    print_name(out, leaf->name);
+    fprintf(out, " %s: %s%s\n", replay_type_text(leaf->type, type), leaf->file ? "from " : "",
             leaf->file       ? leaf->file
             : leaf->is_state ? "as the graph says"
                              : "drawn");
@@ -177,7 +190,9 @@ static bool same_type(sn_type a, sn_type b) {
 static bool compare_result(FILE *out, const run_side *a, const run_side *b, int i, double asked) {
   const run_result *x = &a->results[i], *y = &b->results[i];
   char one[REPLAY_TYPE], other[REPLAY_TYPE];
-  fprintf(out, "compare %s: ", x->name);
+  fputs("compare ", out);
+  print_name(out, x->name);
+  fputs(": ", out);
   if (!same_type(x->type, y->type)) {
     fprintf(out, "DIFFERS: %s on %s, %s on %s\n", replay_type_text(x->type, one), a->device,
             replay_type_text(y->type, other), b->device);

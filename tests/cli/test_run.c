@@ -242,6 +242,18 @@ TEST(wide_whole_numbers) {
               1, "bad.safetensors: tensor \"i\": element 1 is out of the range of i32");
 }
 
+/* A terminal is told nothing by the names in a file. */
+TEST(names_are_shown_not_obeyed) {
+  const char *path = test_scratch("names.txt");
+  files_put_text(path,
+                 "%1 = input() name=\"a\\x1b[2J\" dtype=u8 shape=[]\noutput \"b\\x7fc\" %1\n");
+  command_result r = RUN(path, "--compare", "ref");
+  CHECK(!strchr(r.out, 0x1b) && !strchr(r.out, 0x7f));
+  check_prints(
+      r, 0,
+      PARTS("input a\\x1b[2J u8[]: drawn\n", "output b\\x7fc u8[]\n", "compare b\\x7fc: equal\n"));
+}
+
 /* A symbol whose maximum no memory holds: said, and mended with --bind. */
 TEST(more_than_memory) {
   const char *path = test_scratch("huge.txt");

@@ -1,5 +1,6 @@
 /* What a graph tells of itself: symbols, inputs, outputs, what states are assigned, sizes under given symbols. And
  * graphs from files. */
+#include "support/fault.h"
 #include "support/files.h"
 #include "support/test.h"
 
@@ -114,4 +115,20 @@ TEST(graphs_from_files) {
   check_file("/dev/zero", SN_ERR_IO, "/dev/zero: expected a regular file");
   check_file("/", SN_ERR_IO, "expected a regular file, got a folder");
   end();
+}
+
+TEST(memory_runs_out_while_a_file_is_read) {
+  const char *path = test_scratch("memory.txt");
+  fault_heap heap = {.fail_at = 0};
+  files_put_text(path, example);
+  do {
+    sn_graph *read = NULL;
+    fault_heap_start(&heap);
+    sn_ctx *c = fault_ctx(&heap);
+    sn_status status = c ? sn_graph_parse_file(c, path, &read) : SN_ERR_NO_MEMORY;
+    CHECK_EQ_INT(status, heap.failed ? SN_ERR_NO_MEMORY : SN_OK);
+    CHECK((status == SN_OK) == (read != NULL));
+    sn_graph_destroy(read);
+    sn_ctx_destroy(c);
+  } while (fault_heap_end(&heap));
 }
