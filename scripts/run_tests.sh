@@ -10,6 +10,10 @@
 # `N passed, N failed, N skipped`; one that prints no such line counts as one test.
 # With CI=true a skip whose reason is not in .ci/allowed-skips counts as failed.
 # TEST_TIMEOUT (seconds) limits each; default 900, long checks 7200.
+#
+# Before the closing counts come the time of all and the ten that took longest. An executable over
+# TEST_SLOW seconds (default 45, none for the long checks) gets a line `slow: …`, which is no failure:
+# on a busy or a slow machine it may well be so.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -17,7 +21,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 # --- One test: run_tests.sh --one PATH, called below through xargs
 
 run_one() {
-  local path=$1 name out status=0 counts started limit=()
+  local path=$1 name out status=0 counts started took limit=()
   name=$(basename "$path")
   out=$RUN_TESTS_RESULTS/$name.out
   started=$(date +%s.%N)
@@ -26,6 +30,8 @@ run_one() {
   if [[ $path == *.sh ]]; then command+=("$RUN_TESTS_BUILD"); fi
   # The outer redirection keeps the shell from announcing a crash in the midst of the table.
   { "${command[@]}" >"$out" 2>&1 </dev/null || status=$?; } 2>/dev/null
+  took=$(echo "$started $(date +%s.%N)" | awk '{ printf "%.2f", $2 - $1 }')
+  echo "$took $name" >"$RUN_TESTS_RESULTS/$name.took"
   if [ "$status" -eq 124 ]; then echo "timed out after $TEST_TIMEOUT s" >>"$out"; fi
   # The counts, and a failure more when the exit status is bad but no test failed (a crash, a leak).
   counts=$(awk -v status="$status" '
@@ -37,8 +43,7 @@ run_one() {
     }' "$out")
   echo "$counts" >"$RUN_TESTS_RESULTS/$name.counts"
   # shellcheck disable=SC2086 # three numbers
-  printf '%5d passed %4d failed %4d skipped %8.2f s  %s\n' $counts \
-    "$(echo "$started $(date +%s.%N)" | awk '{ print $2 - $1 }')" "$name"
+  printf '%5d passed %4d failed %4d skipped %8.2f s  %s\n' $counts "$took" "$name"
 }
 
 if [ "${1-}" = --one ]; then
@@ -48,14 +53,14 @@ fi
 
 # --- All tests
 
-build=$root/build jobs=2 list=tests.txt scripts=("$root"/scripts/test_*.sh)
+build=$root/build jobs=2 list=tests.txt scripts=("$root"/scripts/test_*.sh) slow=${TEST_SLOW:-45}
 export TEST_TIMEOUT=${TEST_TIMEOUT-}
 while getopts b:j:lx option; do
   case $option in
     b) build=$(cd "$OPTARG" && pwd) ;;
     j) jobs=$OPTARG ;;
     l)
-      jobs=1 list=long_tests.txt scripts=("$root"/scripts/check_long/*.sh)
+      jobs=1 list=long_tests.txt scripts=("$root"/scripts/check_long/*.sh) slow=
       TEST_TIMEOUT=${TEST_TIMEOUT:-7200}
       ;;
     x) scripts=() ;;
@@ -80,6 +85,7 @@ if [ ! -s "$results/paths" ]; then
   echo "run_tests: no test matches '$filter'" >&2
   exit 2
 fi
+started=$(date +%s.%N)
 tr '\n' '\0' <"$results/paths" | xargs -0 -n 1 -P "$jobs" "$0" --one
 
 # Output of what failed, after the table so that nothing interleaves.
@@ -105,6 +111,18 @@ printf '\n'
       print $0 (ok ? "" : " (NOT ALLOWED)")
     }
     END { print allowed + 0 >count_file }'
+
+# Where the time went.
+cat "$results"/*.took | sort -rn | awk -v started="$started" -v ended="$(date +%s.%N)" -v slow="$slow" '
+  NR <= 10 { slowest = slowest sprintf("%10.2f s  %s\n", $1, $2) }
+  slow != "" && $1 > slow + 0 && $2 !~ /\.sh$/ {
+    over = over sprintf("slow: %s took %.0f s, the limit is %s s\n", $2, $1, slow)
+  }
+  { sum += $1 }
+  END {
+    printf "\n%.2f s in all, %.2f s one after the other; the slowest:\n%s%s\n",
+      ended - started, sum, slowest, over
+  }'
 
 # In CI a skip that is not allowed, or that gave no reason at all, is a failure.
 cat "$results"/*.counts | awk -v ci="${CI-}" -v allowed="$(cat "$results/allowed")" '
