@@ -268,14 +268,16 @@ typedef struct golden {
   char *text;
 } golden;
 
+enum { GOLDEN_MOST = 1 << 20 };
+
 static bool golden_start(golden *g) {
   const char *path = test_shared("data/hf/llama/golden.json");
   *g = (golden){.folder = test_shared("data/hf/llama")};
   FILE *f = path ? fopen(path, "rb") : NULL;
   if (!f)
     return false;
-  g->text = calloc(1, 1 << 16);
-  CHECK(fread(g->text, 1, (1 << 16) - 1, f) < (1 << 16) - 1);
+  g->text = calloc(1, GOLDEN_MOST);
+  CHECK(fread(g->text, 1, GOLDEN_MOST - 1, f) < GOLDEN_MOST - 1);
   fclose(f);
   return true;
 }
