@@ -1,6 +1,7 @@
 /* sinew check: a model folder against numbers that another engine computed: loss, logits, the norm of every
  * gradient, and the greedy continuation, recomputed and through the KV cache. */
 #include "cli/cli.h"
+#include "cli/golden_file.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -29,9 +30,8 @@ typedef struct check {
   sn_model *model;
   sn_store *store;
   sn_json_doc *doc;
-  const sn_json *golden;
-  int64_t batch, length, vocab;
-  int32_t *ids, *labels;
+  golden_file golden;
+  int64_t vocab;
   sn_graph *graph;
   sn_session *session;
   int failures;
@@ -42,51 +42,7 @@ static void report(check *c, bool ok, const char *what, const char *text) {
   c->failures += !ok;
 }
 
-/* --- the golden file --- */
-
-/* What each key holds, for messages. */
-static const struct {
-  const char *key, *form;
-} golden_forms[] = {{"input_ids", "rows of the model's token ids, of one length"},
-                    {"labels", "a token id for each of input_ids"},
-                    {"loss", "a number"},
-                    {"logits_last", "the last row of logits of each sequence"},
-                    {"logits_mid", "row 11 of the logits of the first sequence"},
-                    {"logits_l2", "a number"},
-                    {"grad_l2", "one number for each weight of the model"},
-                    {"greedy_from_8", "the first 8 ids of input_ids and their continuation"}};
-
-static sn_status bad_golden(check *c, const char *key) {
-  const char *form = "";
-  for (size_t i = 0; i < sizeof golden_forms / sizeof *golden_forms; i++)
-    if (strcmp(golden_forms[i].key, key) == 0)
-      form = golden_forms[i].form;
-  return sn_ctx_fail(c->ctx, SN_ERR_FORMAT, "%s: \"%s\" is missing, or is not %s", c->args->golden,
-                     key, form);
-}
-
-/* A [batch, length] table of ids. */
-static sn_status read_ids(check *c, const char *key, int32_t **out) {
-  const sn_json *rows = sn_json_get(c->golden, key);
-  int64_t batch = (int64_t)sn_json_size(rows);
-  int64_t length = (int64_t)sn_json_size(sn_json_at(rows, 0));
-  if (batch == 0 || length == 0 || (c->batch && (batch != c->batch || length != c->length)))
-    return bad_golden(c, key);
-  c->batch = batch;
-  c->length = length;
-  *out = calloc((size_t)(batch * length), sizeof **out);
-  if (!*out)
-    return sn_ctx_fail(c->ctx, SN_ERR_NO_MEMORY, "out of memory");
-  for (int64_t i = 0; i < batch * length; i++) {
-    const sn_json *row = sn_json_at(rows, (size_t)(i / length));
-    int64_t id;
-    if ((int64_t)sn_json_size(row) != length ||
-        !sn_json_int(sn_json_at(row, (size_t)(i % length)), &id) || id < 0 || id >= c->vocab)
-      return bad_golden(c, key);
-    (*out)[i] = (int32_t)id;
-  }
-  return SN_OK;
-}
+/* --- the model and the golden file --- */
 
 /* Golden numbers of a 16-bit model come from a module that was cast as a whole, its table of rotary
  * frequencies included; so the check rounds them too. (Running such a model does not.) */
@@ -101,15 +57,21 @@ static sn_status open_model(check *c) {
   return sn_model_create(c->ctx, &config, &c->model);
 }
 
+static sn_status open_golden(check *c) {
+  golden_file_model m = {.vocab = c->vocab,
+                         .weights = sn_model_weight_names(c->model),
+                         .n_weights = sn_model_weight_count(c->model)};
+  SN_TRY(sn_json_parse_file(c->ctx, c->args->golden, &c->doc));
+  return golden_file_read(c->ctx, c->args->golden, sn_json_root(c->doc), &m, &c->golden);
+}
+
+/* Weights last: they may take long. */
 static sn_status open_all(check *c) {
   SN_TRY(open_model(c));
-  SN_TRY(sn_store_create(c->ctx, &c->store));
-  SN_TRY(sn_model_load(c->model, c->store, c->args->folder));
   c->vocab = sn_model_get_config(c->model)->vocab;
-  SN_TRY(sn_json_parse_file(c->ctx, c->args->golden, &c->doc));
-  c->golden = sn_json_root(c->doc);
-  SN_TRY(read_ids(c, "input_ids", &c->ids));
-  return read_ids(c, "labels", &c->labels);
+  SN_TRY(open_golden(c));
+  SN_TRY(sn_store_create(c->ctx, &c->store));
+  return sn_model_load(c->model, c->store, c->args->folder);
 }
 
 /* --- loss, logits, gradients: one graph, one run --- */
@@ -138,9 +100,9 @@ static sn_status add_gradients(check *c, sn_value loss) {
 static sn_status run_graph(check *c) {
   SN_TRY(sn_graph_create(c->ctx, &c->graph));
   sn_graph *g = c->graph;
-  sn_shape shape = SN_SHAPE(c->batch, c->length);
+  sn_shape shape = SN_SHAPE(c->golden.batch, c->golden.length);
   sn_value ids = sn_input(g, "ids", SN_I32, shape), labels = sn_input(g, "labels", SN_I32, shape);
-  sn_value positions = sn_arange(g, SN_I32, c->length, 0, 1);
+  sn_value positions = sn_arange(g, SN_I32, c->golden.length, 0, 1);
   sn_value logits =
       sn_model_logits(c->model, g, &(sn_model_inputs){.ids = ids, .positions = positions});
   sn_value loss = sn_cross_entropy(g, logits, labels, -100, 0, SN_REDUCTION_MEAN);
@@ -150,68 +112,54 @@ static sn_status run_graph(check *c) {
   SN_TRY(add_gradients(c, loss)); /* c->graph is another one now */
   sn_session_options o = cli_session_options(&c->args->session);
   SN_TRY(sn_session_create(c->graph, c->store, &o, &c->session));
-  size_t size = (size_t)(c->batch * c->length) * sizeof(int32_t);
-  SN_TRY(sn_session_write(c->session, "ids", c->ids, size));
-  SN_TRY(sn_session_write(c->session, "labels", c->labels, size));
+  size_t size = (size_t)(c->golden.batch * c->golden.length) * sizeof(int32_t);
+  SN_TRY(sn_session_write(c->session, "ids", c->golden.ids, size));
+  SN_TRY(sn_session_write(c->session, "labels", c->golden.labels, size));
   return sn_session_run(c->session);
 }
 
 static sn_status check_loss(check *c) {
   float loss;
-  double golden;
   char text[160];
   SN_TRY(sn_session_read(c->session, "loss", &loss, sizeof loss));
-  if (!sn_json_number(sn_json_get(c->golden, "loss"), &golden))
-    return bad_golden(c, "loss");
-  double error = fabs((double)loss - golden) / fabs(golden);
+  double want = c->golden.loss, error = fabs((double)loss - want) / fabs(want);
   snprintf(text, sizeof text, "%.9g, golden %.9g, relative error %.2g (at most %g)", (double)loss,
-           golden, error, LOSS_TOLERANCE);
+           want, error, LOSS_TOLERANCE);
   report(c, error <= LOSS_TOLERANCE, "loss", text);
   return SN_OK;
 }
 
-/* Largest |logit - golden| of one row; the row must be complete. */
-static sn_status compare_row(check *c, const float *logits, const sn_json *row, const char *key,
-                             double *worst) {
-  if ((int64_t)sn_json_size(row) != c->vocab)
-    return bad_golden(c, key);
+/* The largest |logit - golden| of a row, and what it was before. */
+static double compare_row(const check *c, const float *logits, const sn_json *row, double worst) {
   for (int64_t v = 0; v < c->vocab; v++) {
-    double golden, error = NAN;
-    if (sn_json_number(sn_json_at(row, (size_t)v), &golden))
-      error = fabs((double)logits[v] - golden);
-    if (!(error <= *worst))
-      *worst = error;
+    double error = fabs((double)logits[v] - golden_file_number(row, v));
+    if (!(error <= worst))
+      worst = error;
   }
-  return SN_OK;
+  return worst;
 }
 
-static sn_status compare_logits(check *c, const float *logits, double *worst, double *l2_error) {
-  const sn_json *last = sn_json_get(c->golden, "logits_last");
-  double sum = 0, golden;
-  for (int64_t b = 0; b < c->batch; b++)
-    SN_TRY(compare_row(c, logits + ((b + 1) * c->length - 1) * c->vocab,
-                       sn_json_at(last, (size_t)b), "logits_last", worst));
-  if (c->length < 12)
-    return bad_golden(c, "logits_mid");
-  SN_TRY(compare_row(c, logits + 11 * c->vocab, sn_json_get(c->golden, "logits_mid"), "logits_mid",
-                     worst));
-  for (int64_t i = 0; i < c->batch * c->length * c->vocab; i++)
+static double compare_logits(const check *c, const float *logits, double *l2_error) {
+  const golden_file *g = &c->golden;
+  double sum = 0, worst = compare_row(c, logits + GOLDEN_MID * c->vocab, g->mid, 0);
+  for (int64_t b = 0; b < g->batch; b++)
+    worst = compare_row(c, logits + ((b + 1) * g->length - 1) * c->vocab,
+                        sn_json_at(g->last, (size_t)b), worst);
+  for (int64_t i = 0; i < g->batch * g->length * c->vocab; i++)
     sum += (double)logits[i] * (double)logits[i];
-  if (!sn_json_number(sn_json_get(c->golden, "logits_l2"), &golden))
-    return bad_golden(c, "logits_l2");
-  *l2_error = fabs(sqrt(sum) - golden) / golden;
-  return SN_OK;
+  *l2_error = fabs(sqrt(sum) - g->logits_l2) / g->logits_l2;
+  return worst;
 }
 
 static sn_status check_logits(check *c) {
-  size_t size = (size_t)(c->batch * c->length * c->vocab) * sizeof(float);
+  size_t size = (size_t)(c->golden.batch * c->golden.length * c->vocab) * sizeof(float);
   float *logits = malloc(size);
   double worst = 0, l2_error = 0;
   char text[160];
   sn_status status =
       logits ? sn_session_read(c->session, "logits", logits, size) : SN_ERR_NO_MEMORY;
   if (status == SN_OK)
-    status = compare_logits(c, logits, &worst, &l2_error);
+    worst = compare_logits(c, logits, &l2_error);
   free(logits);
   SN_TRY(status);
   snprintf(text, sizeof text, "worst error %.2g (at most %g), norm of all within %.2g", worst,
@@ -221,23 +169,18 @@ static sn_status check_logits(check *c) {
 }
 
 static sn_status check_gradients(check *c) {
-  const sn_json *norms = sn_json_get(c->golden, "grad_l2");
+  const sn_json *norms = c->golden.grads;
   const char *worst_name = "-";
   double worst = 0;
   char text[900];
   size_t n = sn_json_size(norms);
-  if (n == 0 || n != sn_model_weight_count(c->model))
-    return bad_golden(c, "grad_l2");
   for (size_t i = 0; i < n; i++) {
-    const sn_json *member = sn_json_at(norms, i);
-    const char *key = sn_json_key(member, NULL);
-    double golden;
+    const char *key = sn_json_key(sn_json_at(norms, i), NULL);
+    double want = golden_file_number(norms, (int64_t)i);
     float norm;
-    if (!key || !sn_json_number(member, &golden))
-      return bad_golden(c, "grad_l2");
     snprintf(text, sizeof text, "gradient of %.600s", key);
     SN_TRY(sn_session_read(c->session, text, &norm, sizeof norm));
-    double error = fabs((double)norm - golden) / fmax(fabs(golden), 1e-30);
+    double error = fabs((double)norm - want) / fmax(fabs(want), 1e-30);
     if (!(error <= worst)) {
       worst = error;
       worst_name = key;
@@ -251,8 +194,6 @@ static sn_status check_gradients(check *c) {
 
 /* --- greedy continuation --- */
 
-enum { PROMPT = 8 };
-
 typedef struct greedy {
   sn_generator *generator[2]; /* recomputed, cached */
   int equal[2];
@@ -260,13 +201,13 @@ typedef struct greedy {
   float *logits[2];
 } greedy;
 
-static sn_status greedy_step(check *c, greedy *r, const int32_t *prompt, size_t n, int64_t golden) {
+static sn_status greedy_step(check *c, greedy *r, const int32_t *prompt, size_t n, int64_t want) {
   size_t vocab = (size_t)c->vocab;
   for (int k = 0; k < 2; k++) {
     int32_t id;
     SN_TRY(sn_generator_next(r->generator[k], prompt, n, &id));
     SN_TRY(sn_generator_logits(r->generator[k], r->logits[k], vocab));
-    r->equal[k] += id == golden;
+    r->equal[k] += id == want;
   }
   for (size_t v = 0; v < vocab; v++) {
     double d = fabs((double)r->logits[0][v] - (double)r->logits[1][v]);
@@ -276,7 +217,8 @@ static sn_status greedy_step(check *c, greedy *r, const int32_t *prompt, size_t 
   return SN_OK;
 }
 
-static sn_status run_greedy(check *c, greedy *r, const sn_json *sequence) {
+static sn_status run_greedy(check *c, greedy *r) {
+  const sn_json *sequence = c->golden.greedy;
   int64_t n = (int64_t)sn_json_size(sequence);
   sn_session_options session = cli_session_options(&c->args->session);
   for (int k = 0; k < 2; k++) {
@@ -286,25 +228,17 @@ static sn_status run_greedy(check *c, greedy *r, const sn_json *sequence) {
       return sn_ctx_fail(c->ctx, SN_ERR_NO_MEMORY, "out of memory");
     SN_TRY(sn_generator_create(c->model, c->store, &o, &r->generator[k]));
   }
-  for (int64_t i = 0; i < n; i++) {
-    int64_t golden;
-    if (!sn_json_int(sn_json_at(sequence, (size_t)i), &golden) ||
-        (i < PROMPT && golden != c->ids[i]))
-      return bad_golden(c, "greedy_from_8");
-    if (i >= PROMPT)
-      SN_TRY(greedy_step(c, r, c->ids, i == PROMPT ? PROMPT : 0, golden));
-  }
+  for (int64_t i = GOLDEN_PROMPT; i < n; i++)
+    SN_TRY(greedy_step(c, r, c->golden.ids, i == GOLDEN_PROMPT ? GOLDEN_PROMPT : 0,
+                       golden_file_id(sequence, i)));
   return SN_OK;
 }
 
 static sn_status check_greedy(check *c) {
-  const sn_json *sequence = sn_json_get(c->golden, "greedy_from_8");
-  int n = (int)sn_json_size(sequence) - PROMPT;
+  int n = (int)sn_json_size(c->golden.greedy) - GOLDEN_PROMPT;
   greedy r = {{NULL, NULL}, {0, 0}, 0, {NULL, NULL}};
   char text[160];
-  if (n <= 0 || c->length < PROMPT)
-    return bad_golden(c, "greedy_from_8");
-  sn_status status = run_greedy(c, &r, sequence);
+  sn_status status = run_greedy(c, &r);
   for (int k = 0; k < 2; k++) {
     sn_generator_destroy(r.generator[k]);
     free(r.logits[k]);
@@ -344,8 +278,7 @@ static int run(const cli_command *self, int argc, char **argv) {
   sn_json_destroy(c.doc);
   sn_store_destroy(c.store);
   sn_model_destroy(c.model);
-  free(c.ids);
-  free(c.labels);
+  golden_file_free(&c.golden);
   sn_ctx_destroy(c.ctx);
   return c.failures ? CLI_FAILED : code;
 }

@@ -397,7 +397,8 @@ TEST_WALK(check_refuses) {
               {"no_last", "\"logits_last\"", "\"logits_first\"", "\"logits_last\""},
               {"no_gradients", "\"grad_l2\"", "\"grad\"",
                "\"grad_l2\" is missing, or is not one number for each weight"},
-              {"unknown_gradient", "\"model.norm.weight\"", "\"model.form.weight\"", "form"},
+              {"unknown_gradient", "\"model.norm.weight\"", "\"model.form.weight\"",
+               "has no \"model.norm.weight\""},
               {"no_greedy", "\"greedy_from_8\"", "\"greedy\"", "\"greedy_from_8\""},
               {"broken", "\"loss\":", "\"loss\"", "golden.json"}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
