@@ -1,14 +1,15 @@
 /* Checkpoints of a trainer: the store in safetensors, the schedule in its metadata. Rates are written as
  * the bits of the double, so that a resumed run has the same and no locale can spoil them. */
+#include "train/schedule.h"
+
 #include <inttypes.h>
-#include <math.h>
-#include <sinew/train.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SCHEDULE_KEY "sinew.schedule"
 
-enum { MOST_PAIRS = 32 };
+enum { MOST_PAIRS = 32, SCHEDULE_TEXT = 160 };
 
 static uint64_t bits_of(double x) {
   uint64_t bits;
@@ -22,43 +23,50 @@ static double of_bits(uint64_t bits) {
   return x;
 }
 
+static void write_schedule(const sn_schedule *s, char text[SCHEDULE_TEXT]) {
+  snprintf(text, SCHEDULE_TEXT, "%d %016" PRIx64 " %016" PRIx64 " %" PRId64 " %" PRId64,
+           (int)s->kind, bits_of(s->rate), bits_of(s->final_rate), s->warmup, s->total);
+}
+
 sn_status sn_trainer_save(const sn_trainer *t, const char *path,
                           const sn_safetensors_pair *metadata, size_t n_metadata) {
-  const sn_schedule *s = sn_trainer_schedule(t);
   sn_store *store = sn_trainer_store(t);
   sn_safetensors_pair pairs[MOST_PAIRS];
-  char schedule[160];
+  char schedule[SCHEDULE_TEXT];
   if (n_metadata >= MOST_PAIRS)
     return sn_ctx_fail(sn_store_ctx(store), SN_ERR_INVALID, "trainer: at most %d pairs, got %zu",
                        MOST_PAIRS - 1, n_metadata);
-  snprintf(schedule, sizeof schedule, "%d %016" PRIx64 " %016" PRIx64 " %" PRId64 " %" PRId64,
-           (int)s->kind, bits_of(s->rate), bits_of(s->final_rate), s->warmup, s->total);
+  write_schedule(sn_trainer_schedule(t), schedule);
   for (size_t i = 0; i < n_metadata; i++)
     pairs[i] = metadata[i];
   pairs[n_metadata] = (sn_safetensors_pair){SCHEDULE_KEY, schedule};
   return sn_store_save(store, path, pairs, n_metadata + 1);
 }
 
+/* Only what would be written so. */
+static bool parse_schedule(const char *text, sn_schedule *out) {
+  char again[SCHEDULE_TEXT], *at;
+  long kind = strtol(text, &at, 10);
+  if (kind < SN_SCHEDULE_CONSTANT || kind > SN_SCHEDULE_COSINE)
+    return false;
+  out->kind = (sn_schedule_kind)kind;
+  out->rate = of_bits(strtoull(at, &at, 16));
+  out->final_rate = of_bits(strtoull(at, &at, 16));
+  out->warmup = strtoll(at, &at, 10);
+  out->total = strtoll(at, &at, 10);
+  write_schedule(out, again);
+  return strcmp(text, again) == 0 && schedule_is_usable(out);
+}
+
 static sn_status read_schedule(sn_ctx *ctx, const char *path, sn_schedule *out) {
   sn_safetensors *file;
-  sn_status status = SN_OK;
   SN_TRY(sn_safetensors_open(ctx, path, &file));
   const char *text = sn_safetensors_metadata(file, SCHEDULE_KEY);
-  int kind;
-  uint64_t rate, final_rate;
-  if (!text ||
-      sscanf(text, "%1d %16" SCNx64 " %16" SCNx64 " %18" SCNd64 " %18" SCNd64, &kind, &rate,
-             &final_rate, &out->warmup, &out->total) != 5 ||
-      kind < SN_SCHEDULE_CONSTANT || kind > SN_SCHEDULE_COSINE || !isfinite(of_bits(rate)) ||
-      !isfinite(of_bits(final_rate)))
-    status = sn_ctx_fail(ctx, SN_ERR_FORMAT, "%s: no schedule of a trainer in its metadata", path);
-  if (status == SN_OK) {
-    out->kind = (sn_schedule_kind)kind;
-    out->rate = of_bits(rate);
-    out->final_rate = of_bits(final_rate);
-  }
+  bool good = text && parse_schedule(text, out);
   sn_safetensors_close(file);
-  return status;
+  return good ? SN_OK
+              : sn_ctx_fail(ctx, SN_ERR_FORMAT, "%s: no schedule of a trainer in its metadata",
+                            path);
 }
 
 sn_status sn_trainer_load(sn_trainer *t, const char *path) {

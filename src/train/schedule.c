@@ -1,6 +1,12 @@
 /* Learning rates as a function of the step. */
+#include "train/schedule.h"
+
 #include <math.h>
-#include <sinew/train.h>
+
+bool schedule_is_usable(const sn_schedule *s) {
+  return s->rate >= 0 && isfinite(s->rate) && s->final_rate >= 0 && isfinite(s->final_rate) &&
+         s->warmup >= 0 && s->total >= 0;
+}
 
 double sn_schedule_rate(const sn_schedule *s, int64_t step) {
   bool falls = s->kind != SN_SCHEDULE_CONSTANT && s->total > 0;

@@ -5,8 +5,9 @@
  * Counters: train.step, updates due so far, those that loss scaling left out among them (the schedule
  * follows it); train.skipped, those left out; train.batch, micro-batches seen (the data follows it);
  * train.pending, micro-batches summed up since the last update. */
+#include "train/schedule.h"
+
 #include <math.h>
-#include <sinew/train.h>
 #include <stdio.h>
 
 struct sn_trainer {
@@ -228,11 +229,6 @@ static sn_status check_params(const sn_graph *g, const sn_param *params, int n) 
   return status;
 }
 
-static bool usable(const sn_schedule *s) {
-  return s->rate >= 0 && isfinite(s->rate) && s->final_rate >= 0 && isfinite(s->final_rate) &&
-         s->warmup >= 0 && s->total >= 0;
-}
-
 static sn_status check(const sn_graph *g, sn_value loss, int n, const sn_trainer_options *o) {
   sn_ctx *ctx = sn_graph_ctx(g);
   sn_type t = sn_value_type(g, loss);
@@ -242,7 +238,7 @@ static sn_status check(const sn_graph *g, sn_value loss, int n, const sn_trainer
     return sn_ctx_fail(ctx, sn_graph_status(g), "%s", sn_graph_message(g));
   if (n < 1)
     return sn_ctx_fail(ctx, SN_ERR_INVALID, "trainer: expected at least one parameter, got %d", n);
-  if (!usable(&o->schedule))
+  if (!schedule_is_usable(&o->schedule))
     return sn_ctx_fail(
         ctx, SN_ERR_INVALID,
         "trainer: schedule: rates, warm-up and total must be finite and not negative");

@@ -4,6 +4,7 @@
 #include "support/snapshot.h"
 #include "support/test.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -378,6 +379,23 @@ TEST(checkpoint_keeps_the_schedule) {
   end(&b);
 }
 
+/* Whatever a trainer can have, it can have again. */
+TEST(checkpoint_of_the_longest_schedule) {
+  lesson a, b;
+  const char *path = test_scratch("longest.safetensors");
+  sn_trainer_options o = adam;
+  o.schedule = (sn_schedule){SN_SCHEDULE_LINEAR, DBL_MAX, 0, INT64_MAX, INT64_MAX};
+  if (!start(&a, 4, &o, NULL) || !start(&b, 4, &adam, NULL))
+    return;
+  CHECK(sn_trainer_save(a.trainer, path, NULL, 0) == SN_OK);
+  if (!CHECK(sn_trainer_load(b.trainer, path) == SN_OK))
+    FAIL("%s", sn_ctx_message(b.f.ctx));
+  CHECK(sn_trainer_schedule(b.trainer)->total == INT64_MAX);
+  CHECK(sn_trainer_schedule(b.trainer)->warmup == INT64_MAX);
+  end(&a);
+  end(&b);
+}
+
 static void check_load_refused(lesson *l, const char *path, sn_status status, const char *part) {
   snapshot before = snapshot_take(l->f.store, true);
   sn_schedule kept = *sn_trainer_schedule(l->trainer);
@@ -391,13 +409,21 @@ static void check_load_refused(lesson *l, const char *path, sn_status status, co
 
 /* Files that do not fit change neither the store nor the schedule. */
 TEST(checkpoints_that_do_not_fit) {
-  static const char *const schedules[] = {"",
-                                          "2 3fb9999999999999 0000000000000000 1",
-                                          "7 3fb9999999999999 0000000000000000 1 9",
-                                          "-1 3fb9999999999999 0000000000000000 1 9",
-                                          "2 7ff8000000000000 0000000000000000 1 9",
-                                          "2 3fb9999999999999 7ff0000000000000 1 9",
-                                          "two 3fb9999999999999 0000000000000000 1 9"};
+  static const char *const schedules[] = {
+      "",
+      "2 3fb9999999999999 0000000000000000 1",
+      "7 3fb9999999999999 0000000000000000 1 9",
+      "-1 3fb9999999999999 0000000000000000 1 9",
+      "2 7ff8000000000000 0000000000000000 1 9",
+      "2 3fb9999999999999 7ff0000000000000 1 9",
+      "two 3fb9999999999999 0000000000000000 1 9",
+      "2 bfb9999999999999 0000000000000000 1 9",
+      "2 3fb9999999999999 bfb9999999999999 1 9",
+      "2 3fb9999999999999 0000000000000000 -1 9",
+      "2 3fb9999999999999 0000000000000000 1 -9",
+      "2 3fb9999999999999 0000000000000000 1 9 9",
+      "2 3fb9999999999999 0x00000000000000 1 9",
+      "2 3fb9999999999999 0000000000000000 1 99999999999999999999"};
   const char *path = test_scratch("odd.safetensors");
   lesson l, scaled;
   sn_trainer_options o = adam;
