@@ -96,6 +96,12 @@ static void build_conv(ops_case *c) {
   sn_graph *g = c->graph;
   const int64_t *n = c->n;
   int64_t stride = n[7], pad = n[8], groups = c->n_numbers > 9 ? n[9] : 1;
+  if (stride == 0 || groups == 0) {
+    c->status = sn_ctx_fail(sn_graph_ctx(g), SN_ERR_INVALID,
+                            "%s: stride and groups must be 1 or more, got %lld and %lld", c->name,
+                            (long long)stride, (long long)groups);
+    return;
+  }
   bool flat = n[2] == 1 && n[5] == 1;
   int64_t pad_h = flat ? 0 : pad, stride_h = flat ? 1 : stride;
   int64_t oh = (n[2] + 2 * pad_h - n[5]) / stride_h + 1, ow = (n[3] + 2 * pad - n[6]) / stride + 1;

@@ -89,6 +89,28 @@ TEST(lines_that_are_wrong) {
   check_problem(line, "too long");
 }
 
+static void check_not_built(const char *line, const char *text) {
+  sn_ctx *ctx;
+  char problem[OPS_PROBLEM];
+  ops_case c = {0};
+  REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
+  if (CHECK(ops_parse(line, &c, problem))) {
+    CHECK_EQ_INT(ops_build(ctx, &c), SN_ERR_INVALID);
+    CHECK_STR_HAS(sn_ctx_message(ctx), text);
+    CHECK_STR_HAS(sn_ctx_message(ctx), line);
+  }
+  sn_graph_destroy(c.graph);
+  sn_ctx_destroy(ctx);
+}
+
+TEST(sizes_that_are_wrong) {
+  check_not_built("conv forward 1 4 8 8 6 3 3 0 1", "must be 1 or more, got 0 and 1");
+  check_not_built("conv grad-input 1 4 1 8 6 1 3 0 1 2", "must be 1 or more, got 0 and 2");
+  check_not_built("conv grad-weight 1 4 8 8 6 3 3 2 1 0", "must be 1 or more, got 2 and 0");
+  check_not_built("conv forward 1 4 8 8 6 9 9 1 0", "conv");
+  check_not_built("max_pool 1 4 8 8 3 0 1", "stride");
+}
+
 TEST(spaces_do_not_matter) {
   char problem[OPS_PROBLEM];
   ops_case c;
