@@ -1,8 +1,9 @@
 /* Checkpoints of a trainer: the store in safetensors, the schedule in its metadata. Rates are written as
- * the bits of the double, so that a resumed run has the same and no locale can spoil them. */
+ * the bits of the double, so that a resumed run has the same and no locale can spoil them. Files are untrusted. */
 #include "train/schedule.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,21 +59,54 @@ static bool parse_schedule(const char *text, sn_schedule *out) {
   return strcmp(text, again) == 0 && schedule_is_usable(out);
 }
 
-static sn_status read_schedule(sn_ctx *ctx, const char *path, sn_schedule *out) {
+static sn_status read_schedule(sn_ctx *ctx, const sn_safetensors *file, sn_schedule *out) {
+  const char *text = sn_safetensors_metadata(file, SCHEDULE_KEY);
+  return text && parse_schedule(text, out)
+             ? SN_OK
+             : sn_ctx_fail(ctx, SN_ERR_FORMAT, "no schedule of a trainer in its metadata");
+}
+
+/* The one element of a tensor, or what *value was where there is no such tensor: the store says so if it needs one. */
+static sn_status read_one(sn_safetensors *file, const char *name, sn_dtype dtype, void *value) {
+  const sn_safetensors_tensor *t = sn_safetensors_find(file, name);
+  return t && t->dtype == dtype && t->count == 1
+             ? sn_safetensors_read(file, t->index, dtype, value, 1)
+             : SN_OK;
+}
+
+/* What a trainer counts and scales by; nothing else would notice that it cannot be. */
+static sn_status check_counters(sn_ctx *ctx, sn_safetensors *file) {
+  static const char *const names[] = {"train.step", "train.batch", "train.pending", "train.good",
+                                      "train.skipped"};
+  float scale = 1;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    int32_t n = 0;
+    SN_TRY(read_one(file, names[i], SN_I32, &n));
+    if (n < 0)
+      return sn_ctx_fail(ctx, SN_ERR_FORMAT, "\"%s\" must not be negative, got %d", names[i],
+                         (int)n);
+  }
+  SN_TRY(read_one(file, "train.scale", SN_F32, &scale));
+  if (!(scale > 0 && isfinite(scale)))
+    return sn_ctx_fail(ctx, SN_ERR_FORMAT, "\"train.scale\" must be above 0, got %g",
+                       (double)scale);
+  return SN_OK;
+}
+
+static sn_status read_state(sn_ctx *ctx, const char *path, sn_schedule *out) {
   sn_safetensors *file;
   SN_TRY(sn_safetensors_open(ctx, path, &file));
-  const char *text = sn_safetensors_metadata(file, SCHEDULE_KEY);
-  bool good = text && parse_schedule(text, out);
+  sn_status status = read_schedule(ctx, file, out);
+  if (status == SN_OK)
+    status = check_counters(ctx, file);
   sn_safetensors_close(file);
-  return good ? SN_OK
-              : sn_ctx_fail(ctx, SN_ERR_FORMAT, "%s: no schedule of a trainer in its metadata",
-                            path);
+  return status == SN_OK ? SN_OK : sn_ctx_within(ctx, status, "%s", path);
 }
 
 sn_status sn_trainer_load(sn_trainer *t, const char *path) {
   sn_schedule schedule;
   sn_store *store = sn_trainer_store(t);
-  SN_TRY(read_schedule(sn_store_ctx(store), path, &schedule));
+  SN_TRY(read_state(sn_store_ctx(store), path, &schedule));
   SN_TRY(sn_store_load(store, path));
   sn_trainer_set_schedule(t, &schedule);
   return SN_OK;

@@ -407,6 +407,34 @@ static void check_load_refused(lesson *l, const char *path, sn_status status, co
   CHECK_EQ_INT(sn_trainer_schedule(l->trainer)->kind, kept.kind);
 }
 
+/* Counters that cannot be, and a scale by which nothing would ever be learned. */
+TEST(checkpoints_of_impossible_counts) {
+  static const char *const counters[] = {"train.step", "train.batch", "train.pending", "train.good",
+                                         "train.skipped"};
+  static const float scales[] = {0, -1, NAN, INFINITY};
+  const char *path = test_scratch("impossible.safetensors");
+  const int32_t below = -1, zero = 0;
+  sn_trainer_options o = adam;
+  lesson l, other;
+  o.loss_scale = 4;
+  o.accumulate = 2;
+  if (!start(&l, 4, &o, NULL) || !start(&other, 4, &o, NULL))
+    return;
+  for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) {
+    CHECK(sn_store_write(l.f.store, counters[i], &below, sizeof below) == SN_OK);
+    CHECK(sn_trainer_save(l.trainer, path, NULL, 0) == SN_OK);
+    check_load_refused(&other, path, SN_ERR_FORMAT, counters[i]);
+    CHECK(sn_store_write(l.f.store, counters[i], &zero, sizeof zero) == SN_OK);
+  }
+  for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
+    CHECK(sn_store_write(l.f.store, "train.scale", &scales[i], sizeof scales[i]) == SN_OK);
+    CHECK(sn_trainer_save(l.trainer, path, NULL, 0) == SN_OK);
+    check_load_refused(&other, path, SN_ERR_FORMAT, "train.scale");
+  }
+  end(&l);
+  end(&other);
+}
+
 /* Files that do not fit change neither the store nor the schedule. */
 TEST(checkpoints_that_do_not_fit) {
   static const char *const schedules[] = {
