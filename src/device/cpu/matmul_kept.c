@@ -76,7 +76,7 @@ static int64_t part_floats(const program *p, const matmul_part *t) {
 
 /* What is kept is packed behind `prepare`: too late for its own steps. */
 static bool is_prepared(const program *p, const step *s) {
-  return s >= p->steps && s < p->steps + p->n_prepare;
+  return p->n_prepare > 0 && s >= p->steps && s < p->steps + p->n_prepare;
 }
 
 /* Notes the states that what is kept of a part is made of. */

@@ -133,7 +133,8 @@ static void flush(store_tile *s) {
 /* n points along the tile's axis. */
 static void add_points(store_tile *s, const int64_t *coords, int64_t n, const float *sums) {
   matmul_work *w = s->w;
-  if (!tile_has_room(&s->t, (int)n) || (!s->copies && sums != s->from + s->t.n))
+  bool follows = s->t.n == 0 || s->copies || sums == s->from + s->t.n;
+  if (!follows || !tile_has_room(&s->t, (int)n))
     flush(s);
   if (s->t.n == 0)
     s->from = sums;
