@@ -2,12 +2,11 @@
  * gradient is 0, also at the steps. */
 #include "ops/pointwise/pointwise.h"
 
-/* Halves to even, whatever the floating-point environment says. */
+/* Halves to even, whatever the floating-point environment says. What comes to zero keeps its sign, as IEEE 754 has it. */
 static double round_even(double x) {
   double down = floor(x), rest = x - down;
-  if (rest == 0.5)
-    return fmod(down, 2) == 0 ? down : down + 1;
-  return rest < 0.5 ? down : rest > 0.5 ? down + 1 : x; /* else: not finite */
+  bool up = rest > 0.5 || (rest == 0.5 && fmod(down, 2) != 0);
+  return isfinite(x) ? copysign(down + up, x) : x;
 }
 
 static sn_status ref_floor(ref_ctx *c) { return ref_unary(c, floor); }
