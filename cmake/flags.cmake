@@ -33,6 +33,10 @@ if(SINEW_FUZZ AND NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
   message(FATAL_ERROR "SINEW_FUZZ needs clang: configure with -DCMAKE_C_COMPILER=clang")
 endif()
 
+if(SINEW_SANITIZE MATCHES "memory" AND NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
+  message(FATAL_ERROR "SINEW_SANITIZE=memory needs clang: configure with -DCMAKE_C_COMPILER=clang")
+endif()
+
 set(sinew_instrument ${SINEW_SANITIZE})
 if(SINEW_FUZZ)
   list(APPEND sinew_instrument fuzzer-no-link)

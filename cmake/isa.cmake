@@ -16,6 +16,12 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
 else()
   set(sinew_isas portable)
 endif()
+# The memory sanitizer knows plain code only.
+if(SINEW_SANITIZE MATCHES "memory")
+  set(sinew_isas portable)
+  set_property(SOURCE ${CMAKE_CURRENT_SOURCE_DIR}/src/device/cpu/isa_choose.c
+    APPEND PROPERTY COMPILE_DEFINITIONS SINEW_PORTABLE)
+endif()
 
 foreach(isa ${sinew_isas})
   add_library(cpu_${isa} OBJECT ${isa_sources})

@@ -90,6 +90,10 @@ void *cpu_take_shared(cpu_run *r, size_t bytes);
 /* An error of the device's own making, which is the same in all threads. Returns its status. */
 sn_status cpu_fail(cpu_run *r, const char *what);
 
+/* stale.c: makes the values that a step makes hold nothing; whether all elements of them are made of what was written. */
+void cpu_forget_results(const cpu_run *r, int index);
+sn_status cpu_check_results(cpu_run *r, int index) SN_MUST_USE;
+
 /* --- sharing work --- */
 /* A loop of n iterations, each done by one thread, in any order:
  *   cpu_begin(r);

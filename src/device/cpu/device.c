@@ -183,6 +183,7 @@ static sn_status lower(const device *d, sn_ctx *ctx, const program *p,
     return SN_ERR_NO_MEMORY;
   dp->ctx = ctx;
   dp->program = p;
+  dp->poison = STALE_CHECKED;
   sn_status status = lower_into(dp, options);
   if (status != SN_OK) {
     destroy(dp);
@@ -294,17 +295,34 @@ static void poison_shared(plan_run *x, cpu_run *r, int index) {
   cpu_sync(r);
 }
 
-/* False: the run is over. A timed step stands alone between two meetings. */
+/* Before and behind a step that stands alone. */
+static void begin_checks(cpu_run *r, int index) {
+  if (!STALE_CHECKED)
+    return;
+  if (r->thread == 0)
+    cpu_forget_results(r, index);
+  cpu_sync(r);
+}
+static void end_checks(plan_run *x, cpu_run *r, int index) {
+  if (STALE_CHECKED && r->thread == 0 && x->status == SN_OK)
+    note_status(x, r, cpu_check_results(r, index));
+}
+
+/* False: the run is over. A step that is timed or checked stands alone between two meetings. */
 static bool run_step(plan_run *x, cpu_run *r, int index) {
-  bool timed = x->run->span != NULL;
-  if ((x->dp->steps[index].meet || timed) && !meet(x, r))
+  bool timed = x->run->span != NULL, alone = timed || STALE_CHECKED;
+  if ((x->dp->steps[index].meet || alone) && !meet(x, r))
     return false;
   poison_shared(x, r, index);
+  begin_checks(r, index);
   device_span span = {.step = index, .begin_s = timed ? seconds() : 0};
   run_archetype(x, r, index);
-  if (!timed)
+  if (!alone)
     return true;
   cpu_sync(r);
+  end_checks(x, r, index);
+  if (!timed)
+    return true;
   span.end_s = seconds();
   if (r->thread == 0)
     x->run->span(x->run->span_user, &span);

@@ -7,8 +7,10 @@
 #include <stdatomic.h>
 #endif
 
-/* The best first. */
-#if defined(__x86_64__)
+/* The best first. SINEW_PORTABLE: a build without the others. */
+#if defined(SINEW_PORTABLE)
+#define CPU_ISAS(row) row(portable)
+#elif defined(__x86_64__)
 #define CPU_ISAS(row) row(avx512) row(avx2) row(portable)
 #elif defined(__aarch64__)
 #define CPU_ISAS(row) row(neon) row(portable)

@@ -90,6 +90,10 @@ static void build(world *t) {
   t->values[K] = value(HOME_CONSTANT, 0, 0, 1);
   t->values[Y] = value(HOME_OUTPUT, 0, 0, n);
   t->values[S] = t->values[S_NEW] = value(HOME_STATE, 1, 0, 1);
+  for (int v = 0; v < VALUES; v++)
+    t->values[v].first = -1;
+  t->values[P].first = 0, t->values[A].first = 1, t->values[Y].first = 2;
+  t->values[S_NEW].first = 3;
   t->constant = (program_constant){&t->k, sizeof t->k};
   t->site = (program_site){"a must be below k, but is %d", SN_ERR_INVALID};
   build_steps(t);

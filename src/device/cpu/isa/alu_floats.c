@@ -42,30 +42,30 @@ VECTOR_1(sigmoids, vec_sigmoid(p))
 VECTOR_1(softpluses, vec_softplus(p))
 VECTOR_1(erfs, vec_erf(p))
 
-/* Large angles, infinities and NaN are the library's. */
-VEC_INLINE vec angle_or(vec p, vec good, float (*other)(float)) {
+/* Large angles, infinities and NaN are the library's, of lanes 0 … n-1. */
+VEC_INLINE vec angle_or(vec p, vec good, int n, float (*other)(float)) {
   vec_mask far = mask_not(vec_is_angle(p));
   if (mask_any(far))
-    for (int i = 0; i < VEC; i++)
+    for (int i = 0; i < VEC && i < n; i++)
       good[i] = mask_lane(far, i) ? other(p[i]) : good[i];
   return good;
 }
-VECTOR_1(sines, angle_or(p, vec_sin(p), sinf))
-VECTOR_1(cosines, angle_or(p, vec_cos(p), cosf))
-VECTOR_1(tangents, angle_or(p, vec_tan(p), tanf))
+VECTOR_1(sines, angle_or(p, vec_sin(p), n - i, sinf))
+VECTOR_1(cosines, angle_or(p, vec_cos(p), n - i, cosf))
+VECTOR_1(tangents, angle_or(p, vec_tan(p), n - i, tanf))
 
 /* So are powers of what is not positive and finite, and exponents that are not finite. */
-VEC_INLINE vec pow_of(vec p, vec q) {
+VEC_INLINE vec pow_of(vec p, vec q, int n) {
   const vec end = vec_all(INFINITY);
   vec good = vec_pow(p, q);
   vec_mask far = mask_not(
       mask_both(mask_both(vec_less(vec_all(0), p), vec_less(p, end)), vec_less(vec_abs(q), end)));
   if (mask_any(far))
-    for (int i = 0; i < VEC; i++)
+    for (int i = 0; i < VEC && i < n; i++)
       good[i] = mask_lane(far, i) ? powf(p[i], q[i]) : good[i];
   return good;
 }
-VECTOR_2(power, pow_of(p, q))
+VECTOR_2(power, pow_of(p, q, n - i))
 
 LANES_2(arc_tangent, float, float, atanf(p))
 LANES_2(arc_tangent2, float, float, atan2f(p, q))

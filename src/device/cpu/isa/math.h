@@ -3,6 +3,7 @@
 #ifndef SINEW_DEVICE_CPU_ISA_MATH_H
 #define SINEW_DEVICE_CPU_ISA_MATH_H
 
+#include "base/stale.h"
 #include "device/cpu/isa/vec.h"
 #include "step/math.h"
 
@@ -19,7 +20,7 @@ VEC_INLINE vec_mask vec_less(vec a, vec b) { return _mm512_cmp_ps_mask(a, b, _CM
 VEC_INLINE vec_mask vec_same(vec a, vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
 /* a where m, else b */
 VEC_INLINE vec vec_pick(vec_mask m, vec a, vec b) { return _mm512_mask_blend_ps(m, b, a); }
-VEC_INLINE bool mask_any(vec_mask m) { return m != 0; }
+VEC_INLINE bool mask_holds(vec_mask m) { return m != 0; }
 VEC_INLINE vec_mask mask_not(vec_mask m) { return (vec_mask)~m; }
 VEC_INLINE vec_mask mask_both(vec_mask a, vec_mask b) { return (vec_mask)(a & b); }
 VEC_INLINE bool mask_lane(vec_mask m, int i) { return m >> i & 1; }
@@ -33,7 +34,7 @@ VEC_INLINE vec_mask vec_same(vec a, vec b) { return (vec_mask)(a == b); }
 VEC_INLINE vec vec_pick(vec_mask m, vec a, vec b) {
   return (vec)(((vec_i32)a & m) | ((vec_i32)b & ~m));
 }
-VEC_INLINE bool mask_any(vec_mask m) {
+VEC_INLINE bool mask_holds(vec_mask m) {
   int32_t any = 0;
   for (int i = 0; i < VEC; i++)
     any |= m[i];
@@ -50,6 +51,11 @@ VEC_INLINE vec vec_at_most(vec x, float most) {
 }
 #endif
 
+/* Whether some lane is: also one that nobody wants, so no result may depend on the answer. */
+VEC_INLINE bool mask_any(vec_mask m) {
+  stale_pass(&m, sizeof m);
+  return mask_holds(m);
+}
 VEC_INLINE vec_i32 vec_ints(int32_t x) { return x - (vec_i32){0}; }
 VEC_INLINE vec vec_abs(vec x) { return (vec)((vec_i32)x & vec_ints(0x7fffffff)); }
 /* |size| with the sign of x */
@@ -328,11 +334,15 @@ VEC_INLINE vec vec_tan(vec x) {
 VEC_INLINE vec_mask vec_is_angle(vec x) { return vec_less(vec_abs(x), vec_all(MATH_ANGLE_MOST)); }
 
 /* --- powers: x > 0, both finite --- */
+VEC_INLINE vec_f64 vec_f64_pick(vec_i64 m, vec_f64 a, vec_f64 b) {
+  return (vec_f64)(((vec_i64)a & m) | ((vec_i64)b & ~m));
+}
 VEC_INLINE vec_f64 vec_pow_half(vec_f64 m, vec_f64 n, vec_f64 y) {
   vec_f64 s = (m - 1) / (m + 1);
   vec_f64 z = y * vec_f64_fma(s, VEC_F64_POLY(s * s, math_log2), n);
-  for (int i = 0; i < VEC_HALF; i++) /* beyond, the result is 0 or infinite all the same */
-    z[i] = z[i] > 160 ? 160 : z[i] < -160 ? -160 : z[i];
+  /* Beyond, the result is 0 or infinite all the same. */
+  z = vec_f64_pick((vec_i64)(z > 160), vec_f64_all(160), z);
+  z = vec_f64_pick((vec_i64)(z < -160), vec_f64_all(-160), z);
   vec_f64 shifted = z + VEC_SHIFT_F64, whole = shifted - VEC_SHIFT_F64;
   vec_i64 k = (vec_i64)shifted - (vec_i64)vec_f64_all(VEC_SHIFT_F64);
   return VEC_F64_POLY(z - whole, math_pow2) * (vec_f64)((k + 1023) << 52);
