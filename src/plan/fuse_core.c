@@ -42,11 +42,25 @@ static bool is_dense(sn_graph *g, const strided *s) {
   return true;
 }
 
-/* At fusion: whether the operand can be had, made so where not. Attention takes any strides, the others fold dims. */
-static sn_status settle_operand(fuse *f, const node *n, int group, uint32_t value) {
+/* A scatter writes over its base, or over a copy of it: that is a whole value then, not part of a larger one. */
+static bool is_whole(const fuse *f, const strided *s, uint32_t value) {
+  return s->base == 0 &&
+         dim_count(f->g, fuse_shape(f, s->value)) == dim_count(f->g, fuse_shape(f, value));
+}
+
+static bool is_scatter(int op) {
+  return op == OP_scatter_set || op == OP_scatter_add || op == OP_scatter_along_set ||
+         op == OP_scatter_along_add;
+}
+
+/* At fusion: whether operand i can be had, made so where not. Attention takes any strides, the others fold dims. */
+static sn_status settle_operand(fuse *f, const node *n, int group, int i) {
   strided s;
+  uint32_t value = n->in[i].id;
   bool any = n->op == OP_attention || n->op == OP_attention_grad;
-  if (as_strided(f, group, value, &s) && (any || is_dense(f->g, &s)))
+  bool written = is_scatter(n->op) && i == 0;
+  if (as_strided(f, group, value, &s) && (any || is_dense(f->g, &s)) &&
+      (!written || is_whole(f, &s, value)))
     return SN_OK;
   if (f->status != SN_OK)
     return f->status;
@@ -62,7 +76,7 @@ sn_status fuse_core(fuse *f, const node *n) {
     return f->status;
   for (int k = 0; k < n->n_in; k++)
     if (n->in[k].id)
-      SN_TRY(settle_operand(f, n, group, n->in[k].id));
+      SN_TRY(settle_operand(f, n, group, k));
   fuse_group *g = f->groups[group];
   g->stage = g->prepared ? STAGE_PREPARED : 0;
   for (int k = 0; k < n->n_in; k++) {
