@@ -428,6 +428,14 @@ static sn_status copy_states(assembly *a) {
 
 /* --- memory that is taken over --- */
 
+/* What lies in the memory of a value, one in place of the other, moves to another home as one. */
+static void settle_chain(program *p, uint32_t value, value_home home, uint32_t index) {
+  for (; value; value = p->values[value].in_place_of) {
+    p->values[value].home = home;
+    p->values[value].index = index;
+  }
+}
+
 sn_status steps_take_base(assembly *a, const fuse_group *g, uint32_t made, uint32_t *base) {
   fuse *f = a->f;
   uint32_t source = a->p->values[*base].source;
@@ -438,8 +446,7 @@ sn_status steps_take_base(assembly *a, const fuse_group *g, uint32_t made, uint3
   bool ours = v->state == VALUE_MEMBER && !v->pinned && v->readers_of_store == 1 &&
               a->p->values[*base].home == HOME_ARENA && (home == HOME_ARENA || home == HOME_OUTPUT);
   if (ours) {
-    a->p->values[*base].home = home;
-    a->p->values[*base].index = a->p->values[made].index;
+    settle_chain(a->p, *base, home, a->p->values[made].index);
   } else {
     uint32_t copy = add_value(a, source, home, a->p->values[made].index);
     if (!copy)
