@@ -334,7 +334,8 @@ static bool reduce_in(fuse *f, const node *n, int group, bool fresh) {
   }
   if (!fuse_add_member(f, group, n->first, r, kept))
     return false;
-  if (e.root_place)
+  /* a window does not: its axes may run through part of the argument, or meet elements twice */
+  if (e.root_place && place_covers(f->g, g->extent, g->n_axes, e.root_shape, e.root_place))
     add_shape(g, e.root_shape, e.root_place);
   return true;
 }

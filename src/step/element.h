@@ -105,6 +105,10 @@ bool place_equal(const place *a, const place *b);
  * cannot say it, through registers made by `c`; with c NULL it then gives up and returns false. */
 bool place_reshape(elem_ctx *c, sn_graph *g, const sn_dim *axis_extents, sn_shape to,
                    const place *at, sn_shape from, place *out);
+/* Whether a place runs through all elements of a value of that shape, each once, while the axes run through their extents. Where
+ * that cannot be seen: false. */
+bool place_covers(sn_graph *g, const sn_dim *axis_extents, int n_axes, sn_shape shape,
+                  const place *at);
 /* The row-major number of a place. false when it needs too many terms. */
 bool place_linear(sn_graph *g, const place *at, sn_shape shape, coord *out) SN_MUST_USE;
 /* The same, through a register (so below 2^31) where terms do not suffice. */

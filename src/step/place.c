@@ -23,6 +23,42 @@ bool place_linear(sn_graph *g, const place *at, sn_shape shape, coord *out) {
   return sum_linear(g, at->c, shape.dim, shape.rank, &s) && sum_coord(&s, out);
 }
 
+/* A coordinate that runs through 0 … size-1 once: terms are digits of it, each a whole axis that nothing used before. */
+static bool covers_dim(sn_graph *g, const sn_dim *axis_extents, const coord *c, sn_dim size,
+                       bool *used) {
+  sn_dim below = 1; /* what the digits so far count up to */
+  int left = 0;
+  for (int k = 0; k < c->n; k++) {
+    const term *t = &c->terms[k];
+    if (t->axis == TERM_REG || (t->div != 0 && t->div != 1) || t->mod != 0)
+      return false;
+    left += axis_extents[t->axis] != 1;
+  }
+  for (bool found = true; left > 0 && found; left -= found) {
+    found = false;
+    for (int k = 0; k < c->n && !found; k++) {
+      const term *t = &c->terms[k];
+      if (used[t->axis] || axis_extents[t->axis] == 1 || t->stride != below)
+        continue;
+      found = used[t->axis] = true;
+      if (!dim_try_mul(g, below, axis_extents[t->axis], &below))
+        return false;
+    }
+  }
+  return left == 0 && below == size && c->offset == 0;
+}
+
+bool place_covers(sn_graph *g, const sn_dim *axis_extents, int n_axes, sn_shape shape,
+                  const place *at) {
+  bool used[TERM_REG] = {false};
+  bool covers = at->n_checks == 0;
+  for (int d = 0; d < shape.rank && covers; d++)
+    covers = covers_dim(g, axis_extents, &at->c[d], shape.dim[d], used);
+  for (int k = 0; k < n_axes && covers; k++)
+    covers = used[k] || axis_extents[k] == 1;
+  return covers;
+}
+
 /* A sum as a register, an index of at most ACCESS_TERMS terms after the other. */
 static reg sum_register(elem_ctx *c, const coord_sum *s) {
   reg total = 0;
