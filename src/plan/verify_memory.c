@@ -39,11 +39,35 @@ bytes_of value_bytes(const program_value *value) {
 
 /* --- places --- */
 
+/* Whether no run has a negative size of it. */
+static bool is_size(const verifier *v, sn_dim d) {
+  int64_t lo, hi;
+  dim_range(v->p->dims, d, &lo, &hi);
+  for (int k = 0; k < v->p->n_requirements && lo < 0; k++)
+    if (v->p->requirements[k].size == d)
+      return true;
+  return lo >= 0;
+}
+
+/* The most elements that a value can have: each size at its largest. The range of their product as one expression may be
+ * wider, as that of m - 1, times 3. */
+static int64_t most_elements(const verifier *v, const program_value *x) {
+  int64_t lo, most, by_dims = 1;
+  bool fits = true;
+  dim_range(v->p->dims, x->count, &lo, &most);
+  for (int d = 0; d < x->type.shape.rank && fits; d++) {
+    int64_t hi;
+    dim_range(v->p->dims, x->type.shape.dim[d], &lo, &hi);
+    fits = is_size(v, x->type.shape.dim[d]) && mul_fits(by_dims, max_i64(0, hi), &by_dims);
+  }
+  return fits ? min_i64(most, by_dims) : most;
+}
+
 static sn_status check_place(const verifier *v, uint32_t id) {
   const program_value *x = &v->p->values[id];
-  int64_t lo, hi, need;
-  dim_range(v->p->dims, x->count, &lo, &hi);
-  if (!mul_fits(hi, (int64_t)sn_dtype_size(x->type.dtype), &need) || x->bytes < need)
+  int64_t need;
+  if (!mul_fits(most_elements(v, x), (int64_t)sn_dtype_size(x->type.dtype), &need) ||
+      x->bytes < need)
     return verify_fail(v, -1, id, "has room for %lld bytes, needs %lld", (long long)x->bytes,
                        (long long)need);
   if (x->home != HOME_ARENA && x->home != HOME_PREPARED)
