@@ -58,7 +58,7 @@ val emit_float2(emitter *e, alu code, val a, val b) {
   case ALU_sub: return k_sub(k, a, b);
   case ALU_mul: return k_mul(k, a, b);
   case ALU_div: return math_quotient(k, a, b);
-  case ALU_floor_div: return k_glsl(k, GLSL_Floor, math_quotient(k, a, b));
+  case ALU_floor_div: return math_floor_quotient(k, a, b);
   case ALU_rem: return rem_of(k, a, b);
   case ALU_fmod: return math_fmod_of(k, a, b);
   case ALU_pow: return math_pow_of(k, a, b);

@@ -23,9 +23,10 @@ val math_tan_of(kernel *k, val x);
 val math_atan_of(kernel *k, val x);
 val math_atan2_of(kernel *k, val y, val x);
 val math_pow_of(kernel *k, val a, val b);
-/* Remainders with the dividend's sign; a / b rounded once. */
+/* Remainders with the dividend's sign; a / b rounded once; the largest whole number that is not above a / b. */
 val math_fmod_of(kernel *k, val a, val b);
 val math_quotient(kernel *k, val a, val b);
+val math_floor_quotient(kernel *k, val a, val b);
 val math_sqrt_of(kernel *k, val x);
 /* e^r - 1 for |r| <= ln 2 / 2; x 2^n, n whole. */
 val math_expm1_near(kernel *k, val r);

@@ -79,13 +79,30 @@ val math_quotient(kernel *k, val a, val b) {
   return k_select(k, k_and(k, inside, moderate), more, q);
 }
 
-/* The driver's root, made exact to the last digit by what it is short of. */
+/* A quotient that is just below a whole number may have been rounded to it, and one below 0 to -0: then what it leaves of a has not the
+ * divisor's sign. */
+val math_floor_quotient(kernel *k, val a, val b) {
+  val q = k_glsl(k, GLSL_Floor, math_quotient(k, a, b)), zero = k_f32(k, 0), low;
+  val p = product(k, q, b, &low), rest = k_sub(k, k_sub(k, a, p), low);
+  val below = k_and(k, k_lt(k, rest, zero), k_lt(k, zero, b));
+  val above = k_and(k, k_lt(k, zero, rest), k_lt(k, b, zero));
+  return k_select(k, k_or(k, below, above), k_sub(k, q, k_f32(k, 1)), q);
+}
+
+/* The driver's root, made exact to the last digit by what it is short of, but where that is all but halfway between two numbers. */
 val math_sqrt_of(kernel *k, val x) {
   val s = k_glsl(k, GLSL_Sqrt, x), low, p = product(k, s, s, &low);
   val rest = k_sub(k, k_sub(k, x, p), low);
   val more = k_add(k, s, k_div(k, rest, k_add(k, s, s)));
   val inside = k_and(k, k_lt(k, k_f32(k, 0x1p-80f), x), k_lt(k, x, k_f32(k, 0x1p100f)));
   return k_select(k, inside, more, s);
+}
+
+/* The exponent of x > 0 as bits have it; of a subnormal number, below that. */
+static val exponent_of(kernel *k, val x) {
+  val bits = math_bits(k, x), e = k_shr(k, bits, 23), zero = k_i32(k, 0);
+  val of_whole = k_shr(k, math_bits(k, k_to_f32(k, bits)), 23);
+  return k_select(k, k_eq(k, e, zero), k_sub(k, of_whole, k_i32(k, 149)), e);
 }
 
 /* |a| loses multiples of |b| 2^j, from the largest down, each product exact. */
@@ -97,8 +114,9 @@ val math_fmod_of(kernel *k, val a, val b) {
   k_loop l = k_loop_begin(k, k_i32(k, 0), k_i32(k, 16), k_i32(k, 1));
   val r = k_get(k, left);
   k_loop_break(k, &l, k_lt(k, r, by));
-  val ex = k_sub(k, k_shr(k, math_bits(k, r), 23), k_shr(k, math_bits(k, by), 23));
+  val ex = k_sub(k, exponent_of(k, r), exponent_of(k, by));
   ex = k_max(k, k_sub(k, ex, k_i32(k, 20)), k_i32(k, 0));
+  ex = k_min(k, ex, k_i32(k, 252)); /* that math_scale takes */
   val unit = math_scale(k, by, k_to_f32(k, ex)), low;
   val q = k_glsl(k, GLSL_Trunc, k_div(k, r, unit)), p = product(k, q, unit, &low);
   r = k_sub(k, k_sub(k, r, p), low);
