@@ -8,8 +8,6 @@
 
 #include <math.h>
 
-enum { ROWS = 64, ROWS_FEW = 16, FEW = 64 /* rows of a kv head */, PARTS = 64 };
-
 /* What a workgroup and a thread have at hand. */
 typedef struct block {
   tiles t;
@@ -276,8 +274,8 @@ static sn_status attend(emitter *e, const forward *f) {
     SN_TRY(f->solo ? forward_solo(e, f) : forward_matrix(e, f));
     return forward_launch(e, f, false);
   }
-  block w = {
-      .t = tiles_for(e, f->few ? ROWS_FEW : ROWS, size_most(&e->env, f->a.dv), ATTENTION_GROUPS)};
+  block w = {.t = tiles_for(e, f->few ? ATTENTION_ROWS_FEW : ATTENTION_ROWS,
+                            size_most(&e->env, f->a.dv), ATTENTION_GROUPS)};
   kernel *k = emit_open(e, tiles_threads(&w.t));
   if (!k)
     return SN_ERR_NO_MEMORY;
@@ -301,10 +299,11 @@ sn_status forward_all(emitter *e, forward *f, int64_t rows, attend_fn *make) {
   return forward_join(e, f);
 }
 
-/* Of the longest row PARTS parts at most, each of `tile` keys or a multiple. */
+/* Of the longest row ATTENTION_PARTS parts at most, each of `tile` keys or a multiple. */
 static sn_status attend_few(emitter *e, forward *f, int64_t rows, int tile) {
   int64_t longest = size_most(&e->env, f->a.skv);
-  f->part = (int)max_i64(tile, (longest + PARTS * tile - 1) / (PARTS * tile) * tile);
+  f->part =
+      (int)max_i64(tile, (longest + ATTENTION_PARTS * tile - 1) / (ATTENTION_PARTS * tile) * tile);
   f->cut = longest > 2 * tile;
   return forward_all(e, f, min_i64(f->most, rows), attend);
 }
@@ -314,7 +313,8 @@ static sn_status attend_many(emitter *e, forward *f, int64_t rows) {
   const attending *a = &f->a;
   int64_t heads = size_most(&e->env, a->b) * size_most(&e->env, a->hk);
   f->few = f->brief = false;
-  f->part = attention_part(e, heads * ((rows + ROWS - 1) / ROWS), size_most(&e->env, a->skv));
+  f->part = attention_part(e, heads * ((rows + ATTENTION_ROWS - 1) / ATTENTION_ROWS),
+                           size_most(&e->env, a->skv));
   f->cut = f->part > 0;
   return forward_all(e, f, rows, attend);
 }
@@ -343,7 +343,7 @@ sn_status emit_attention(emitter *e, const part *p) {
   if (least <= FORWARD_FEW && forward_fits(e, &f)) {
     f.most = FORWARD_FEW;
     f.brief = true;
-    SN_TRY(attend_few(e, &f, most, 2 * ROWS));
+    SN_TRY(attend_few(e, &f, most, 2 * ATTENTION_ROWS));
     f.brief = false;
     f.least = FORWARD_FEW + 1;
   }
@@ -357,10 +357,10 @@ sn_status emit_attention(emitter *e, const part *p) {
     f.cut = false;
     return f.solo ? attend(e, &f) : attend_matrices(e, &f, most);
   }
-  f.most = FEW;
-  if (least <= FEW && most >= f.least)
-    SN_TRY(attend_few(e, &f, most, ROWS));
-  f.least = FEW + 1;
+  f.most = ATTENTION_FEW;
+  if (least <= ATTENTION_FEW && most >= f.least)
+    SN_TRY(attend_few(e, &f, most, ATTENTION_ROWS));
+  f.least = ATTENTION_FEW + 1;
   f.most = INT64_MAX;
-  return most <= FEW ? SN_OK : attend_many(e, &f, most);
+  return most <= ATTENTION_FEW ? SN_OK : attend_many(e, &f, most);
 }

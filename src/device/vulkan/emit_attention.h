@@ -11,6 +11,7 @@
 #ifndef SINEW_DEVICE_VULKAN_EMIT_ATTENTION_H
 #define SINEW_DEVICE_VULKAN_EMIT_ATTENTION_H
 
+#include "device/vulkan/emit_borders.h"
 #include "device/vulkan/emit_core.h"
 
 enum { ATTENTION_GROUPS = 4 }; /* vectors of a row of results that a thread has, at most */
@@ -152,7 +153,6 @@ typedef sn_status attend_fn(emitter *e, const forward *f);
 sn_status forward_all(emitter *e, forward *f, int64_t rows, attend_fn *make) SN_MUST_USE;
 
 /* Up to FORWARD_FEW rows of a kv head: emit_attention_few.c. Whether the device has room for it. */
-enum { FORWARD_FEW = 8 };
 bool forward_fits(const emitter *e, const forward *f);
 /* e->k is left open, for the caller to add. */
 sn_status forward_few(emitter *e, const forward *f) SN_MUST_USE;

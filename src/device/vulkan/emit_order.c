@@ -1,8 +1,6 @@
 /* See emit_order.h. */
 #include "device/vulkan/emit_order.h"
 
-enum { BLOCK = 2048, BLOCK_LEAST = 64, WAYS = 4 };
-
 sn_status emit_order_add(emitter *e, const order_job *j, bool after) {
   return j->when.n > 0 ? emit_launch_when(e, after, &j->when, j->least, j->most)
                        : emit_launch(e, after);
@@ -59,8 +57,8 @@ static order_list take_list(emitter *e, const order_job *j, int64_t n) {
 /* A power of two: of a workgroup's shared memory, no more than the longest row has use for. */
 static int block_size(const emitter *e, sn_dim n) {
   int64_t most = size_most(&e->env, n);
-  int size = BLOCK_LEAST, room = e->env.target->shared_bytes / 8;
-  while (size < most && size < BLOCK && 2 * size <= room)
+  int size = ORDER_BLOCK_LEAST, room = e->env.target->shared_bytes / 8;
+  while (size < most && size < ORDER_BLOCK && 2 * size <= room)
     size *= 2;
   return size;
 }
@@ -230,9 +228,9 @@ static val place_of(emitter *e, const order_list *l, val row, val i, val n, val 
   kernel *k = e->k;
   amount by = amount_of(&length);
   val within, run = k_divide(k, i, &by, &within), size = k_size(k, length);
-  val mine = k_and(k, run, k_index(k, WAYS - 1)), first = k_sub(k, run, mine);
+  val mine = k_and(k, run, k_index(k, ORDER_WAYS - 1)), first = k_sub(k, run, mine);
   val rank = k_var(k, within), one = k_index(k, 1), zero = k_index(k, 0);
-  k_loop other = k_loop_begin(k, zero, k_index(k, WAYS), one);
+  k_loop other = k_loop_begin(k, zero, k_index(k, ORDER_WAYS), one);
   val start = k_mul(k, k_add(k, first, other.i), size);
   val there = k_lt(k, start, n), differs = k_ne(k, other.i, mine);
   k_if search = k_if_begin(k, k_and(k, there, differs));
@@ -271,7 +269,7 @@ sn_status emit_order_sort(emitter *e, const order_job *j, order_list *out) {
   SN_TRY(sort_blocks(e, j, &b, j->after));
   if (block < longest)
     to = take_list(e, j, longest);
-  for (int64_t length = block; length < longest; length *= WAYS) {
+  for (int64_t length = block; length < longest; length *= ORDER_WAYS) {
     SN_TRY(merge_runs(e, j, length, &from, &to));
     order_list swap = from;
     from = to;

@@ -7,9 +7,8 @@
 #ifndef SINEW_DEVICE_VULKAN_EMIT_ORDER_H
 #define SINEW_DEVICE_VULKAN_EMIT_ORDER_H
 
+#include "device/vulkan/emit_borders.h"
 #include "device/vulkan/emit_core.h"
-
-enum { ORDER_FEW = 512 }; /* up to so many are "the first few" */
 
 /* Rows to put in order; smallest first. */
 typedef struct order_job {

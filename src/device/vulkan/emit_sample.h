@@ -9,8 +9,6 @@
 
 #include "device/vulkan/emit_order.h"
 
-enum { SAMPLE_EACH = 16 }; /* ids of a thread in a tile */
-
 typedef struct sampling {
   const strided *logits, *key, *history, *out;
   sn_dim rows, n;

@@ -1,12 +1,11 @@
 /* SCAN: running sums and products along an axis. x is [outer, n, inner]; a line is what lies along n at one (outer, inner).
  *
- * Short lines: a thread takes one. Longer ones: a workgroup takes a chunk of one line, or of LANES lines next to each other where
- * there are so many; tile after tile, each thread EACH elements that follow each other, and what comes before them
+ * Short lines: a thread takes one. Longer ones: a workgroup takes a chunk of one line, or of SCAN_LANES lines next to each other where
+ * there are so many; tile after tile, each thread SCAN_EACH elements that follow each other, and what comes before them
  * by a scan over the threads. Lines of more than one chunk take two launches: what each chunk comes to, then each chunk from
  * what those before it come to. So the order of a sum depends on extents alone. */
+#include "device/vulkan/emit_borders.h"
 #include "device/vulkan/emit_core.h"
-
-enum { SHORT = 64, LANES = 32, LANES_LEAST = 8, EACH = 8, TILES = 8 };
 
 typedef struct scanning {
   const strided *x, *y;
@@ -65,8 +64,8 @@ static sn_status scan_short(emitter *e, const scanning *s) {
 
 /* --- chunks --- */
 
-static int tile_of(const scanning *s) { return s->threads / s->lanes * EACH; }
-static int chunk_of(const scanning *s) { return tile_of(s) * TILES; }
+static int tile_of(const scanning *s) { return s->threads / s->lanes * SCAN_EACH; }
+static int chunk_of(const scanning *s) { return tile_of(s) * SCAN_TILES; }
 
 /* Where a workgroup and a thread stand. */
 typedef struct spot {
@@ -77,7 +76,7 @@ typedef struct spot {
   val array;
 } spot;
 
-/* Workgroups: outer, then blocks of inner (LANES) or inner, then chunks. */
+/* Workgroups: outer, then blocks of inner (SCAN_LANES) or inner, then chunks. */
 static void find_spot(emitter *e, const scanning *s, const amount *blocks, const amount *chunks,
                       spot *w) {
   kernel *k = e->k;
@@ -124,7 +123,7 @@ static void load_each(emitter *e, const scanning *s, const spot *w, val start, v
   val nothing = neutral(e, s), one = k_index(k, 1), last = k_sub(k, w->end, one), line[2];
   line[0] = w->line[0];
   line[1] = k_min(k, w->line[1], k_sub(k, k_size(k, s->x->dim[2]), one));
-  for (int i = 0; i < EACH; i++) {
+  for (int i = 0; i < SCAN_EACH; i++) {
     val at[3], index = k_add(k, start, k_index(k, i));
     val there = k_and(k, w->inside, k_le(k, index, last));
     place(e, s, line, k_min(k, index, last), w->n, at);
@@ -135,7 +134,7 @@ static void load_each(emitter *e, const scanning *s, const spot *w, val start, v
 static void store_each(emitter *e, const scanning *s, const spot *w, val start, val before,
                        const val *x) {
   kernel *k = e->k;
-  for (int i = 0; i < EACH; i++) {
+  for (int i = 0; i < SCAN_EACH; i++) {
     val at[3], index = k_add(k, start, k_index(k, i));
     val there = k_and(k, w->inside, k_lt(k, index, w->end));
     val next = joined(e, s, before, x[i]);
@@ -151,7 +150,7 @@ static void store_each(emitter *e, const scanning *s, const spot *w, val start, 
 static val before_thread(emitter *e, const scanning *s, const spot *w, const val *x, val *all) {
   kernel *k = e->k;
   val mine = x[0];
-  for (int i = 1; i < EACH; i++)
+  for (int i = 1; i < SCAN_EACH; i++)
     mine = joined(e, s, mine, x[i]);
   /* Threads hand on what the ones before them have: the sum up to and with them is not theirs. */
   val upto = core_scan_threads(e, mine, w->array, s->lanes, joined, s, all);
@@ -176,7 +175,7 @@ static sn_status scan_chunks(emitter *e, const scanning *s, bool total, bool car
   find_spot(e, s, &blocks, &chunks, &w);
   val carry = k_var(k, carried ? before_chunk(e, s, &w) : neutral(e, s));
   k_loop tile = k_loop_begin(k, w.first, w.end, k_index(k, tile_of(s)));
-  val x[EACH], all, start = k_add(k, tile.i, k_mul(k, w.segment, k_index(k, EACH)));
+  val x[SCAN_EACH], all, start = k_add(k, tile.i, k_mul(k, w.segment, k_index(k, SCAN_EACH)));
   load_each(e, s, &w, start, x);
   val before = before_thread(e, s, &w, x, &all), so_far = k_get(k, carry);
   if (!total)
@@ -209,9 +208,9 @@ sn_status emit_scan(emitter *e, const part *p) {
                 .threads = core_threads(e),
                 .totals = -1};
   int64_t longest = size_most(&e->env, s.x->dim[1]), inner = size_most(&e->env, s.x->dim[2]);
-  if (longest <= SHORT)
+  if (longest <= SCAN_SHORT)
     return scan_short(e, &s);
-  s.lanes = inner >= LANES_LEAST ? LANES : 1;
+  s.lanes = inner >= SCAN_LANES_LEAST ? SCAN_LANES : 1;
   if (longest <= chunk_of(&s))
     return scan_chunks(e, &s, false, false);
   s.chunks = (longest + chunk_of(&s) - 1) / chunk_of(&s);

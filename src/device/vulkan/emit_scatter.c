@@ -7,8 +7,6 @@
  * each other. */
 #include "device/vulkan/emit_order.h"
 
-enum { FEW = 128 };
-
 typedef struct scattering {
   const strided *base, *index, *value, *to;
   bool add, along;
@@ -156,7 +154,7 @@ static sn_status scatter_few(emitter *e, const scattering *s, bool after) {
   k_if_end(k, &inside);
   add_grid(e, s, &s->m);
   amount m_amount = amount_of(&s->m);
-  return emit_launch_when(e, after, &m_amount, 0, FEW);
+  return emit_launch_when(e, after, &m_amount, 0, SCATTER_FEW);
 }
 
 /* --- many --- */
@@ -217,7 +215,6 @@ static sn_status set_last(emitter *e, const scattering *s, const order_job *j,
 /* Entries in order are cut into chunks, so that many with one index are no long way for one thread. A run is those of one index. Runs
  * within a chunk are added to the result at once. Of one that goes on, the chunk where it begins leaves a `tail`, the
  * others a `head`; a second launch adds these up, in their order. */
-enum { CHUNK = 64, TOGETHER = 4 };
 typedef struct chunks {
   const scattering *s;
   const order_list *l;
@@ -277,15 +274,15 @@ static void take(emitter *e, const chunks *c, const entry *x, const walk *w, val
 static void walk_chunk(emitter *e, const chunks *c, const entry *x, const walk *w, val chunk,
                        val first, val end) {
   kernel *k = e->k;
-  val last = k_sub(k, end, k_index(k, 1)), key[TOGETHER], value[TOGETHER];
-  k_loop i = k_loop_begin(k, first, end, k_index(k, TOGETHER));
-  for (int n = 0; n < TOGETHER; n++) {
+  val last = k_sub(k, end, k_index(k, 1)), key[SCATTER_TOGETHER], value[SCATTER_TOGETHER];
+  k_loop i = k_loop_begin(k, first, end, k_index(k, SCATTER_TOGETHER));
+  for (int n = 0; n < SCATTER_TOGETHER; n++) {
     val at = k_min(k, k_add(k, i.i, k_index(k, n)), last);
     val item = emit_order_item(e, c->l, x->slice, at);
     key[n] = core_high(e, item);
     value[n] = value_at(e, c->s, x, k_to_index(k, core_low(e, item)));
   }
-  for (int n = 0; n < TOGETHER; n++) {
+  for (int n = 0; n < SCATTER_TOGETHER; n++) {
     val at = k_add(k, i.i, k_index(k, n));
     k_if there = k_if_begin(k, k_le(k, at, last));
     take(e, c, x, w, chunk, key[n], value[n]);
@@ -302,7 +299,7 @@ static sn_status sum_chunks(emitter *e, const chunks *c, const order_job *j) {
   entry x;
   val chunk;
   k_if inside = find_entry(e, s, &c->count, &x, &chunk);
-  val size = k_index(k, CHUNK), first = k_mul(k, chunk, size), m = k_size(k, s->m);
+  val size = k_index(k, SCATTER_CHUNK), first = k_mul(k, chunk, size), m = k_size(k, s->m);
   val one = k_index(k, 1), end = k_min(k, k_add(k, first, size), m);
   k_if any = k_if_begin(k, k_lt(k, first, m));
   val key = key_at(e, c->l, &x, first);
@@ -328,7 +325,7 @@ static void join_run(emitter *e, const chunks *c, const entry *x, val chunk, val
   k_loop i = k_loop_begin(k, k_add(k, chunk, one), k_size(k, c->count), one);
   val more = k_load(k, type, head, sum_at(e, c, x, i.i));
   k_set(k, sum, k_add(k, k_get(k, sum), more));
-  val next = k_mul(k, k_add(k, i.i, one), k_index(k, CHUNK));
+  val next = k_mul(k, k_add(k, i.i, one), k_index(k, SCATTER_CHUNK));
   val ends = k_not(k, has_key(e, s, c->l, x, next, key));
   val last = k_not(k, has_key(e, s, c->l, x, k_sub(k, next, one), key));
   k_loop_break(k, &i, k_or(k, ends, last));
@@ -344,7 +341,7 @@ static sn_status join_chunks(emitter *e, const chunks *c, const order_job *j) {
   entry x;
   val chunk;
   k_if inside = find_entry(e, s, &c->count, &x, &chunk);
-  val size = k_index(k, CHUNK), first = k_mul(k, chunk, size), one = k_index(k, 1);
+  val size = k_index(k, SCATTER_CHUNK), first = k_mul(k, chunk, size), one = k_index(k, 1);
   val end = k_add(k, first, size);
   k_if more = k_if_begin(k, k_lt(k, end, k_size(k, s->m)));
   val key = key_at(e, c->l, &x, k_sub(k, end, one));
@@ -362,7 +359,8 @@ static sn_status join_chunks(emitter *e, const chunks *c, const order_job *j) {
 
 static sn_status add_many(emitter *e, const scattering *s, const order_job *j,
                           const order_list *l) {
-  chunks c = {.s = s, .l = l, .count = (size_most(&e->env, s->m) + CHUNK - 1) / CHUNK};
+  chunks c = {
+      .s = s, .l = l, .count = (size_most(&e->env, s->m) + SCATTER_CHUNK - 1) / SCATTER_CHUNK};
   int64_t slices = sizes_most(&e->env, j->n_rows, j->rows);
   int64_t columns = s->along ? 1 : size_most(&e->env, s->to->dim[1]);
   c.head = scratch_take(&e->env, slices * c.count * columns * 4);
@@ -384,9 +382,9 @@ sn_status emit_scatter(emitter *e, const part *p) {
   bool copy = !is_in_place(e, &s);
   if (copy)
     SN_TRY(copy_base(e, &s));
-  if (!dim_is_number(s.m) || s.m <= FEW)
+  if (!dim_is_number(s.m) || s.m <= SCATTER_FEW)
     SN_TRY(scatter_few(e, &s, copy));
-  if (size_most(&e->env, s.m) <= FEW)
+  if (size_most(&e->env, s.m) <= SCATTER_FEW)
     return SN_OK;
   order_job j = {.n_rows = along ? 2 : 0,
                  .rows = {c->out[0].dim[0], c->out[0].dim[2]},
@@ -395,7 +393,7 @@ sn_status emit_scatter(emitter *e, const part *p) {
                  .user = &s,
                  .after = copy,
                  .when = amount_of(&s.m),
-                 .least = FEW + 1,
+                 .least = SCATTER_FEW + 1,
                  .most = INT64_MAX};
   order_list l;
   SN_TRY(emit_order_sort(e, &j, &l));
