@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# check_gpu.sh [BUILD] [PART]: what CI cannot see, on the first GPU of this machine: memory, the goldens of the workloads and products at
-# edges of tiles, then what test_vulkan.sh does, each with every precision that it has. PART: memory, goldens, edges or pipeline alone.
+# check_gpu.sh [BUILD] [PART]: what CI cannot see, on the first GPU of this machine: memory, the goldens of the workloads, products at
+# edges of tiles and all kernels at the borders of their ways, then what test_vulkan.sh does, each with every precision that it has. PART: memory,
+# goldens, edges, borders or pipeline alone.
 # JOBS (the cores): how many processes at once.
 set -u
 
@@ -43,6 +44,9 @@ for precision in exact fast half; do
   fi
   if asked edges; then
     suite "edges, $precision" "$build/tests/test_compile_edges"
+  fi
+  if asked borders && [ $precision != half ]; then
+    suite "borders, $precision" "$build/tests/test_long_borders" driven
   fi
   if asked pipeline && [ $precision != half ]; then # where terms cancel, a single product leaves too little
     suite "pipeline, $precision" "$root/scripts/test_vulkan.sh" "$build"
