@@ -38,7 +38,8 @@ SN_MUST_USE SN_API sn_status sn_safetensors_open(sn_ctx *ctx, const char *path,
                                                  sn_safetensors **out_file);
 /* Opens folder/model.safetensors or, where that is missing, the shards that
  * folder/model.safetensors.index.json lists: its weight_map tells which tensors there are and in
- * which shard; shards must lie in the folder itself. */
+ * which shard, by the name of an entry of the folder itself, never by a path. Entries that are
+ * symbolic links are followed. */
 SN_MUST_USE SN_API sn_status sn_safetensors_open_model(sn_ctx *ctx, const char *folder,
                                                        sn_safetensors **out_model);
 SN_API void sn_safetensors_close(sn_safetensors *file);
@@ -56,6 +57,10 @@ SN_API const char *sn_safetensors_metadata(const sn_safetensors *file, const cha
  * rounds to nearest). `count` is the number of elements in the buffer and must be the tensor's. */
 SN_MUST_USE SN_API sn_status sn_safetensors_read(sn_safetensors *file, size_t index, sn_dtype dtype,
                                                  void *buffer, int64_t count);
+/* Whether sn_safetensors_read would take the tensor as `dtype`: all that can be known without keeping its numbers, which are
+ * read only of bools. */
+SN_MUST_USE SN_API sn_status sn_safetensors_check(sn_safetensors *file, size_t index,
+                                                  sn_dtype dtype);
 /* Reads the bytes as they are, whatever the dtype. `size` must be the tensor's. */
 SN_MUST_USE SN_API sn_status sn_safetensors_read_raw(sn_safetensors *file, size_t index,
                                                      void *buffer, size_t size);

@@ -61,13 +61,31 @@ SN_MUST_USE SN_API sn_status sn_store_save(sn_store *store, const char *path,
 /* Only the entries named: the weights of a model, without moments and counters. */
 SN_MUST_USE SN_API sn_status sn_store_save_weights(sn_store *store, const char *const *names,
                                                    size_t n_names, const char *path);
+/* Loading. Names, types, sizes and what there is of memory are checked before anything changes, and a file that does not fit
+ * changes nothing. Then tensors are read where they belong, without a second copy in memory. When reading fails on the way
+ * (the disk, a file that shrinks meanwhile), no entry has been added; of those that were there, the ones that were begun have
+ * lost their values and give SN_ERR_STATE to whoever reads, saves or runs on them, until they are loaded or written again;
+ * the others are as they were. So no store is ever taken for whole that is half of one file and half of another. */
+
 /* Restores a checkpoint: the file must hold every entry of the store, with its type; entries that only
- * the file has are added. Nothing changes unless all of it fits and could be read. */
+ * the file has are added. */
 SN_MUST_USE SN_API sn_status sn_store_load(sn_store *store, const char *path);
 /* Weights only: the entries named, which must be in the store, come from `file` (in any float dtype that
- * converts to theirs); other tensors of the file are ignored. All or nothing. */
+ * converts to theirs); other tensors of the file are ignored. */
 SN_MUST_USE SN_API sn_status sn_store_load_weights(sn_store *store, const char *const *names,
                                                    size_t n_names, sn_safetensors *file);
+
+/* An entry and the tensor of a file that it comes from. */
+typedef struct sn_store_source {
+  const char *name;
+  sn_type type;  /* of the entry; the tensor has its shape and a dtype that converts to its own */
+  size_t tensor; /* index in the file */
+} sn_store_source;
+
+/* The same for tensors that have other names than their entries. Entries that are missing are added; those that are there
+ * must have the type that is given. */
+SN_MUST_USE SN_API sn_status sn_store_load_tensors(sn_store *store, const sn_store_source *sources,
+                                                   size_t n_sources, sn_safetensors *file);
 
 #ifdef __cplusplus
 }

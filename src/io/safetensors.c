@@ -149,39 +149,76 @@ static sn_status read_widened(const safetensors_tensor *t, widen convert, size_t
   return SN_OK;
 }
 
+static sn_status bad_bool(sn_ctx *ctx, const safetensors_tensor *t, int64_t at, int got) {
+  return diag_fail(ctx, SN_ERR_FORMAT,
+                   "%s: tensor \"%.200s\": element %lld: expected 0 or 1, got %d",
+                   file_path(t->file), t->view.name, (long long)at, got);
+}
+
 /* Elsewhere bools are taken to be 0 or 1; files may hold anything. */
-static sn_status check_bools(sn_ctx *ctx, const safetensors_tensor *t, const unsigned char *x) {
-  for (int64_t i = 0; i < t->view.count; i++)
+static sn_status check_bools(sn_ctx *ctx, const safetensors_tensor *t, const unsigned char *x,
+                             int64_t first, int64_t n) {
+  for (int64_t i = 0; i < n; i++)
     if (x[i] > 1)
-      return diag_fail(ctx, SN_ERR_FORMAT,
-                       "%s: tensor \"%.200s\": element %lld: expected 0 or 1, "
-                       "got %d",
-                       file_path(t->file), t->view.name, (long long)i, x[i]);
+      return bad_bool(ctx, t, first + i, x[i]);
+  return SN_OK;
+}
+
+static sn_status check_bools_of_file(sn_ctx *ctx, const safetensors_tensor *t) {
+  unsigned char piece[8192];
+  int64_t step = sizeof piece, n = t->view.count;
+  for (int64_t i = 0; i < n; i += step) {
+    int64_t now = min_i64(n - i, step);
+    SN_TRY(file_read_at(t->file, t->offset + (uint64_t)i, piece, (size_t)now));
+    SN_TRY(check_bools(ctx, t, piece, i, now));
+  }
   return SN_OK;
 }
 
 static sn_status read_same(sn_safetensors *st, const safetensors_tensor *t, void *buffer) {
   SN_TRY(file_read_at(t->file, t->offset, buffer, (size_t)t->view.size));
-  return t->view.dtype == SN_BOOL ? check_bools(st->ctx, t, buffer) : SN_OK;
+  return t->view.dtype == SN_BOOL ? check_bools(st->ctx, t, buffer, 0, t->view.count) : SN_OK;
+}
+
+/* How a tensor becomes f32; NULL: not at all. */
+static widen widening(const safetensors_tensor *t, size_t *element) {
+  *element = t->view.dtype == SN_NO_DTYPE ? 8 : 2;
+  return t->view.dtype == SN_F16                  ? widen_f16
+         : t->view.dtype == SN_BF16               ? widen_bf16
+         : strcmp(t->view.dtype_name, "F64") == 0 ? widen_f64
+                                                  : NULL;
+}
+
+static sn_status check_convertible(sn_safetensors *st, const safetensors_tensor *t,
+                                   sn_dtype dtype) {
+  size_t element;
+  if (dtype != SN_NO_DTYPE &&
+      (dtype == t->view.dtype || (dtype == SN_F32 && widening(t, &element))))
+    return SN_OK;
+  return diag_fail(st->ctx, SN_ERR_UNSUPPORTED,
+                   "%s: tensor \"%.200s\": cannot read dtype %.40s as %s", file_path(t->file),
+                   t->view.name, t->view.dtype_name, sn_dtype_name(dtype));
+}
+
+sn_status sn_safetensors_check(sn_safetensors *st, size_t index, sn_dtype dtype) {
+  const safetensors_tensor *t = NULL;
+  SN_TRY(tensor_at(st, index, &t));
+  SN_TRY(check_convertible(st, t, dtype));
+  return dtype == SN_BOOL ? check_bools_of_file(st->ctx, t) : SN_OK;
 }
 
 sn_status sn_safetensors_read(sn_safetensors *st, size_t index, sn_dtype dtype, void *buffer,
                               int64_t count) {
   const safetensors_tensor *t = NULL;
+  size_t element;
   SN_TRY(tensor_at(st, index, &t));
   if (count != t->view.count)
     return diag_fail(st->ctx, SN_ERR_INVALID,
                      "%s: tensor \"%.200s\": expected a buffer of %lld elements, got %lld",
                      file_path(t->file), t->view.name, (long long)t->view.count, (long long)count);
-  if (dtype == t->view.dtype && dtype != SN_NO_DTYPE)
+  SN_TRY(check_convertible(st, t, dtype));
+  if (dtype == t->view.dtype)
     return read_same(st, t, buffer);
-  if (dtype == SN_F32 && t->view.dtype == SN_F16)
-    return read_widened(t, widen_f16, 2, buffer);
-  if (dtype == SN_F32 && t->view.dtype == SN_BF16)
-    return read_widened(t, widen_bf16, 2, buffer);
-  if (dtype == SN_F32 && strcmp(t->view.dtype_name, "F64") == 0)
-    return read_widened(t, widen_f64, 8, buffer);
-  return diag_fail(st->ctx, SN_ERR_UNSUPPORTED,
-                   "%s: tensor \"%.200s\": cannot read dtype %.40s as %s", file_path(t->file),
-                   t->view.name, t->view.dtype_name, sn_dtype_name(dtype));
+  widen convert = widening(t, &element);
+  return read_widened(t, convert, element, buffer);
 }

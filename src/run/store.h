@@ -6,7 +6,7 @@
  *
  * A device with memory of its own keeps mirrors of entries, shared by all sessions on it (store_mirror.c). The value of an entry is
  * where a version stands that equals the entry's: in `data`, in mirrors, or in both. Where it stands nowhere (the device was
- * lost), the entry cannot be used until it is written again. */
+ * lost, or a load ended half-way), the entry cannot be used until it is written again. */
 #ifndef SINEW_RUN_STORE_H
 #define SINEW_RUN_STORE_H
 
@@ -62,6 +62,9 @@ sn_status store_push(store_entry *e, sn_ctx *ctx, const device *on,
                      store_mirror **out_mirror) SN_MUST_USE;
 /* The value has changed: in data (mirror NULL), or in a mirror. */
 void store_changed(store_entry *e, store_mirror *mirror);
+/* The value is gone, wherever it stood; and after that: data holds the new one. */
+void store_lose(store_entry *e);
+void store_regain(store_entry *e);
 /* The version goes up, the value stays as it is. */
 void store_kept(store_entry *e);
 void store_drop_mirrors(store_entry *e);

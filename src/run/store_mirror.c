@@ -10,6 +10,13 @@ void store_changed(store_entry *e, store_mirror *mirror) {
     e->held = e->version;
 }
 
+void store_lose(store_entry *e) {
+  e->version++;
+  e->held = 0;
+}
+
+void store_regain(store_entry *e) { e->held = e->version; }
+
 void store_kept(store_entry *e) {
   uint64_t before = e->version++;
   e->held += e->held == before;
@@ -41,9 +48,11 @@ sn_status store_pull(store_entry *e, sn_ctx *ctx) {
     e->held = e->version;
     return SN_OK;
   }
-  return diag_fail(ctx, SN_ERR_STATE,
-                   "entry \"%s\": its value was lost with the device that held it; write it anew",
-                   e->name);
+  return diag_fail(
+      ctx, SN_ERR_STATE,
+      "entry \"%s\": its value was lost, with the device that held it or in a load that "
+      "failed; write it or load it anew",
+      e->name);
 }
 
 /* The mirror on that device or, where it has none, a place for it: a free one, or that of the first. */

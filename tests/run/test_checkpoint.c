@@ -1,5 +1,5 @@
-/* Checkpoints: a store to a file and back, weights from foreign files, and what faults may not do: change
- * the store on the way in, or the old file on the way out. */
+/* Checkpoints: a store to a file and back, weights from foreign files, and what faults may not do: leave half of a file in
+ * the store as if it were whole, or change the old file on the way out. */
 #include "base/half.h"
 #include "support/fault.h"
 #include "support/files.h"
@@ -7,6 +7,8 @@
 #include "support/test.h"
 
 #include <errno.h>
+#include <sinew/ops.h>
+#include <sinew/session.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -128,7 +130,7 @@ TEST(a_load_counts_versions_up) {
   sn_ctx_destroy(ctx);
 }
 
-/* --- loads that fail change nothing --- */
+/* --- loads that fail --- */
 
 typedef struct misfit {
   const char *what;
@@ -201,10 +203,35 @@ TEST(a_truncated_checkpoint_changes_nothing) {
   sn_ctx_destroy(ctx);
 }
 
-TEST(a_read_that_fails_changes_nothing) {
-  const char *path = test_scratch("reads.safetensors");
+/* How many entries have lost their values; the others must have those of `salt`. */
+static int count_lost(sn_store *store, int salt) {
+  sn_ctx *ctx = new_ctx();
+  sn_store *want = sample_store(ctx, salt);
+  int lost = 0;
+  CHECK_EQ_INT(sn_store_count(store), sn_store_count(want));
+  for (int i = 0; i < sn_store_count(store); i++) {
+    sn_entry e;
+    unsigned char x[60], y[60];
+    CHECK(sn_store_at(store, i, &e) == SN_OK && e.size <= sizeof x);
+    CHECK(sn_store_read(want, e.name, x, e.size) == SN_OK);
+    sn_status status = sn_store_read(store, e.name, y, e.size);
+    lost += status == SN_ERR_STATE;
+    if (status == SN_OK)
+      CHECK_EQ_MEM(x, y, e.size);
+    else if (CHECK_EQ_INT(status, SN_ERR_STATE))
+      CHECK(e.version > 1);
+  }
+  sn_store_destroy(want);
+  sn_ctx_destroy(ctx);
+  return lost;
+}
+
+TEST(a_read_that_fails_leaves_no_store_of_two_files) {
+  const char *path = test_scratch("reads.safetensors"), *over = test_scratch("over.safetensors");
   save_samples(path, 1);
+  save_samples(over, 2);
   bool done = false;
+  int most = 0;
   for (int64_t at = 1; !done && CHECK(at < 200); at++) {
     sn_ctx *ctx = new_ctx();
     sn_store *store = sample_store(ctx, 0);
@@ -215,13 +242,144 @@ TEST(a_read_that_fails_changes_nothing) {
     done = io.failed == 0;
     bool ignored = io.last == IO_CLOSE; /* of a file that was only read */
     CHECK_EQ_INT(status, done || ignored ? SN_OK : SN_ERR_IO);
-    if (status == SN_OK)
-      snapshot_free(&before);
-    else
+    int lost = count_lost(store, status == SN_OK ? 1 : 0);
+    if (lost == 0 && status != SN_OK)
       CHECK(snapshot_unchanged(&before, store));
+    else
+      snapshot_free(&before);
+    CHECK(lost == 0 || status != SN_OK);
+    if (lost) {
+      CHECK(lost >= most);
+      CHECK_EQ_INT(sn_store_save(store, over, NULL, 0), SN_ERR_STATE);
+      CHECK(file_holds(over, 2));
+    }
+    most = lost;
+    io.at = 0;
+    CHECK_EQ_INT(sn_store_load(store, path), SN_OK);
+    CHECK_EQ_INT(count_lost(store, 1), 0);
     sn_store_destroy(store);
     sn_ctx_destroy(ctx);
   }
+}
+
+TEST(a_read_that_fails_adds_nothing) {
+  const char *path = test_scratch("adds.safetensors");
+  save_samples(path, 1);
+  bool done = false;
+  for (int64_t at = 1; !done && CHECK(at < 200); at++) {
+    sn_ctx *ctx = new_ctx();
+    sn_store *store = new_store(ctx);
+    CHECK_EQ_INT(sn_store_add(store, "u8 0", type_of(SN_U8, SN_SHAPE(3, 5)), NULL), SN_OK);
+    fault_io io = {.only = IO_READ, .at = at, .error = EIO};
+    fault_io_install(ctx, &io);
+    done = sn_store_load(store, path) == SN_OK;
+    CHECK(done == (io.failed == 0));
+    if (!done)
+      CHECK_EQ_INT(sn_store_count(store), 1);
+    sn_store_destroy(store);
+    sn_ctx_destroy(ctx);
+  }
+}
+
+/* What a file's bools hold is looked at before anything changes. */
+TEST(a_bool_of_2_changes_nothing) {
+  const char *path = test_scratch("two.safetensors");
+  static unsigned char flags[20000];
+  const float w[2] = {1, 2};
+  sn_ctx *ctx = new_ctx();
+  sn_store *store = new_store(ctx);
+  CHECK_EQ_INT(sn_store_add(store, "flags", type_of(SN_BOOL, SN_SHAPE(20000)), flags), SN_OK);
+  CHECK_EQ_INT(sn_store_add(store, "w", type_of(SN_F32, SN_SHAPE(2)), w), SN_OK);
+  flags[19999] = 2;
+  const sn_safetensors_item items[] = {{"w", type_of(SN_F32, SN_SHAPE(2)), "abcdefg"},
+                                       {"flags", type_of(SN_BOOL, SN_SHAPE(20000)), flags}};
+  CHECK_EQ_INT(sn_safetensors_write(ctx, path, items, 2, NULL, 0), SN_OK);
+  snapshot before = snapshot_take(store, true);
+  CHECK_EQ_INT(sn_store_load(store, path), SN_ERR_FORMAT);
+  CHECK_STR_HAS(sn_ctx_message(ctx), "element 19999: expected 0 or 1, got 2");
+  CHECK(snapshot_unchanged(&before, store));
+  sn_store_destroy(store);
+  sn_ctx_destroy(ctx);
+}
+
+/* A session on an entry that lost its value runs again when it has one. */
+TEST(a_session_does_not_run_on_what_was_lost) {
+  const char *path = test_scratch("lost.safetensors");
+  sn_ctx *ctx = new_ctx();
+  sn_store *store = new_store(ctx);
+  const float w[2] = {1, 2};
+  sn_graph *g;
+  sn_session *session;
+  CHECK_EQ_INT(sn_store_add(store, "w", type_of(SN_F32, SN_SHAPE(2)), w), SN_OK);
+  CHECK_EQ_INT(sn_store_save(store, path, NULL, 0), SN_OK);
+  REQUIRE(sn_graph_create(ctx, &g) == SN_OK);
+  sn_output(g, "y", sn_affine(g, sn_state(g, "w", SN_F32, SN_SHAPE(2), SN_INIT_ZEROS, 0), 2, 0));
+  static const char *const devices[] = {"ref", "cpu"};
+  for (size_t i = 0; i < COUNT_OF(devices); i++) {
+    sn_session_options o = {.device = devices[i]};
+    float y[2];
+    REQUIRE(sn_session_create(g, store, &o, &session) == SN_OK);
+    CHECK_EQ_INT(sn_session_run(session), SN_OK);
+    fault_io io = {.only = IO_READ, .at = 3, .error = EIO};
+    fault_io_install(ctx, &io);
+    CHECK_EQ_INT(sn_store_load(store, path), SN_ERR_IO);
+    CHECK_EQ_INT(sn_session_run(session), SN_ERR_STATE);
+    CHECK_STR_HAS(sn_ctx_message(ctx), "\"w\": its value was lost");
+    CHECK_EQ_INT(sn_store_load(store, path), SN_OK);
+    CHECK_EQ_INT(sn_session_run(session), SN_OK);
+    CHECK_EQ_INT(sn_session_read(session, "y", y, sizeof y), SN_OK);
+    CHECK(y[0] == 2 && y[1] == 4);
+    sn_session_destroy(session);
+  }
+  sn_graph_destroy(g);
+  sn_store_destroy(store);
+  sn_ctx_destroy(ctx);
+}
+
+TEST(tensors_go_to_entries_of_other_names) {
+  const char *path = test_scratch("other.safetensors");
+  sn_ctx *ctx = new_ctx();
+  sn_store *store = new_store(ctx);
+  const float w[2] = {1, 2};
+  const sn_type pair = type_of(SN_F32, SN_SHAPE(2));
+  const sn_safetensors_item items[] = {{"w", pair, w}, {"u", type_of(SN_U8, SN_SHAPE(2)), "ab"}};
+  CHECK_EQ_INT(sn_safetensors_write(ctx, path, items, 2, NULL, 0), SN_OK);
+  CHECK_EQ_INT(sn_store_add(store, "there", pair, NULL), SN_OK);
+  sn_safetensors *file;
+  REQUIRE(sn_safetensors_open(ctx, path, &file) == SN_OK);
+  const sn_store_source good[] = {{"there", pair, 0}, {"new", pair, 0}};
+  const struct {
+    sn_store_source second;
+    sn_status status;
+    const char *message;
+  } bad[] = {{{"new", pair, 2}, SN_ERR_INVALID, "no tensor 2"},
+             {{"new", pair, 1}, SN_ERR_UNSUPPORTED, "cannot read dtype U8 as f32"},
+             {{"new", type_of(SN_F32, SN_SHAPE(1, 2)), 0}, SN_ERR_INVALID, "expected f32[1, 2]"},
+             {{"there", type_of(SN_U8, SN_SHAPE(2)), 1}, SN_ERR_INVALID, "the store has f32[2]"},
+             {{NULL, pair, 0}, SN_ERR_INVALID, "source 1 has no name"},
+             {{"", pair, 0}, SN_ERR_INVALID, "must not be empty"},
+             {{"new", {SN_F32, {.rank = -1}}, 0}, SN_ERR_INVALID, "no valid type"},
+             {{"new", {SN_F32, {.rank = 99}}, 0}, SN_ERR_INVALID, "no valid type"},
+             {{"new", {SN_DTYPE_COUNT, pair.shape}, 0}, SN_ERR_INVALID, "no valid type"}};
+  for (size_t i = 0; i < COUNT_OF(bad); i++) {
+    const sn_store_source list[] = {good[0], bad[i].second};
+    snapshot before = snapshot_take(store, true);
+    CHECK_EQ_INT(sn_store_load_tensors(store, list, 2, file), bad[i].status);
+    CHECK_STR_HAS(sn_ctx_message(ctx), bad[i].message);
+    CHECK(snapshot_unchanged(&before, store));
+  }
+  /* One name twice: the second must fit what the first adds. */
+  const sn_store_source twice[] = {{"new", type_of(SN_U8, SN_SHAPE(2)), 1}, {"new", pair, 0}};
+  CHECK_EQ_INT(sn_store_load_tensors(store, twice, 2, file), SN_ERR_INVALID);
+  CHECK_EQ_INT(sn_store_count(store), 1);
+  CHECK_EQ_INT(sn_store_load_tensors(store, good, 2, file), SN_OK);
+  CHECK_EQ_INT(sn_store_count(store), 2);
+  float got[2];
+  CHECK(sn_store_read(store, "new", got, sizeof got) == SN_OK && got[0] == 1 && got[1] == 2);
+  CHECK(sn_store_read(store, "there", got, sizeof got) == SN_OK && got[0] == 1 && got[1] == 2);
+  sn_safetensors_close(file);
+  sn_store_destroy(store);
+  sn_ctx_destroy(ctx);
 }
 
 /* --- weights --- */
