@@ -26,10 +26,10 @@ enum { DIGITS = 16, TRIES = 100 };
 static bool locks_hold(int folder) {
 #ifdef __linux__
   static const uint32_t local[] = {
-      0xef53 /* ext2 to ext4 */, 0x58465342 /* xfs */,     0x9123683e /* btrfs */,
-      0x01021994 /* tmpfs */,    0x858458f6 /* ramfs */,   0x794c7630 /* overlay */,
-      0xf2f52010 /* f2fs */,     0x2fc12fc1 /* zfs */,     0xca451a4e /* bcachefs */,
-      0x4d44 /* fat */,          0x2011bab0 /* exfat */,   0x3153464a /* jfs */,
+      0xef53 /* ext2 to ext4 */, 0x58465342 /* xfs */,   0x9123683e /* btrfs */,
+      0x01021994 /* tmpfs */,    0x858458f6 /* ramfs */, 0x794c7630 /* overlay */,
+      0xf2f52010 /* f2fs */,     0x2fc12fc1 /* zfs */,   0xca451a4e /* bcachefs */,
+      0x4d44 /* fat */,          0x2011bab0 /* exfat */, 0x3153464a /* jfs */,
       0x52654973 /* reiserfs */, 0x7366746e /* ntfs3 */,
   };
   struct statfs info;

@@ -236,7 +236,8 @@ static void check_write_faults(bool old) {
     if (!io.failed) {
       CHECK_EQ_INT(status, SN_OK);
       done = true;
-    } else if (status == SN_OK) { /* cleaning up after others, locking, and closing what was written */
+    } else if (status ==
+               SN_OK) { /* cleaning up after others, locking, and closing what was written */
       CHECK(io.last == IO_OPEN || io.last == IO_LOCK || io.last == IO_UNLINK ||
             io.last == IO_CLOSE);
     } else {

@@ -18,6 +18,10 @@ void files_put(const char *path, const void *bytes, size_t size) {
 
 void files_put_text(const char *path, const char *text) { files_put(path, text, strlen(text)); }
 
+void files_extend(const char *path, size_t size) { CHECK_EQ_INT(truncate(path, (off_t)size), 0); }
+
+void files_link(const char *target, const char *path) { CHECK_EQ_INT(symlink(target, path), 0); }
+
 bool files_hold(const char *path, const void *bytes, size_t size) {
   const unsigned char *want = bytes;
   FILE *f = fopen(path, "rb");

@@ -8,6 +8,10 @@
 /* Writes a file; CHECKs that it could. */
 void files_put(const char *path, const void *bytes, size_t size);
 void files_put_text(const char *path, const char *text);
+/* Makes a file this large, with zeros that take no room on the disk. */
+void files_extend(const char *path, size_t size);
+/* Makes a symbolic link at `path`. */
+void files_link(const char *target, const char *path);
 /* Whether the file has exactly these bytes. */
 bool files_hold(const char *path, const void *bytes, size_t size);
 
