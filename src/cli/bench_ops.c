@@ -202,20 +202,20 @@ static sn_status measure_line(bench_run *b, const char *line) {
 /* --- lines --- */
 
 static sn_status measure_file(bench_run *b, const char *path) {
-  char line[4 * OPS_NAME];
+  enum { MOST_BYTES = 1 << 20 };
   sn_status status = SN_OK;
-  FILE *f = fopen(path, "r");
-  if (!f)
-    return sn_ctx_fail(b->ctx, SN_ERR_IO, "%s: cannot be read", path);
-  for (int number = 1; status == SN_OK && b->n < MOST_LINES && fgets(line, sizeof line, f);
-       number++) {
-    if (line[strspn(line, " \t\r\n")] == '\0' || line[0] == '#')
+  char *text, *line;
+  SN_TRY(cli_read_text(b->ctx, path, MOST_BYTES, &text));
+  char *rest = text;
+  for (int number = 1;
+       status == SN_OK && b->n < MOST_LINES && (line = cli_next_line(&rest)) != NULL; number++) {
+    if (line[strspn(line, " \t\r")] == '\0' || line[0] == '#')
       continue;
     status = measure_line(b, line);
     if (status != SN_OK)
       status = sn_ctx_within(b->ctx, status, "%s, line %d", path, number);
   }
-  fclose(f);
+  free(text);
   return status;
 }
 

@@ -79,6 +79,13 @@ sn_session_options cli_session_options(const cli_session *session);
  * that of these. */
 sn_status cli_recognise(sn_graph **graph, sn_value *values, int n) SN_MUST_USE;
 
+/* --- text files that commands read (input.c) --- */
+
+/* The whole file, which must be text of at most `most` bytes; free() it. A pipe is fine. */
+sn_status cli_read_text(sn_ctx *ctx, const char *path, size_t most, char **out_text) SN_MUST_USE;
+/* Cuts the next line off what is left of a text; NULL at its end. */
+char *cli_next_line(char **rest);
+
 /* --- files that commands write (output.c) --- */
 
 /* Whether a file could be written there, to be asked before long work; NULL is fine. Nothing stays. */

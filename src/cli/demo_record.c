@@ -1,5 +1,6 @@
 /* What a demo leaves behind beside the weights: loss.csv, loss.svg, config.json. Each file is written
  * under another name first and then renamed, so that none is ever half there. */
+#include "cli/cli.h"
 #include "cli/demo.h"
 #include "cli/stories.h"
 
@@ -84,20 +85,19 @@ static sn_status write_csv(sn_ctx *ctx, const demo_record *r, const char *folder
 }
 
 sn_status demo_record_read(sn_ctx *ctx, const char *folder, int64_t last_step, demo_record *r) {
-  char path[4096], line[128];
+  enum { MOST_BYTES = 1 << 28 };
+  char path[4096], *text, *line;
   if (!demo_path(ctx, folder, "loss.csv", path, sizeof path))
     return SN_ERR_INVALID;
-  FILE *in = fopen(path, "r");
-  if (!in)
-    return sn_ctx_fail(ctx, SN_ERR_IO, "cannot read %s: %s", path, strerror(errno));
-  while (fgets(line, sizeof line, in)) {
+  SN_TRY(cli_read_text(ctx, path, MOST_BYTES, &text));
+  for (char *rest = text; (line = cli_next_line(&rest)) != NULL;) {
     long long step;
     double loss, heldout = NAN;
     if (sscanf(line, "%lld,%lf,%lf", &step, &loss, &heldout) >= 2 && step <= last_step)
       if (!demo_record_add(r, (demo_point){step, loss, heldout}))
         break;
   }
-  fclose(in);
+  free(text);
   return SN_OK;
 }
 

@@ -141,6 +141,10 @@ TEST(wrong_usage) {
   check_fails(BENCH("ops", "--repeat", "0"), 2, "--repeat");
   check_fails(BENCH("ops", "--quick", "--filter", "abacus"), 1, "no operation \"abacus\"");
   check_fails(BENCH("ops", "--shapes", "/no/such"), 1, "/no/such: cannot be read");
+  check_fails(BENCH("ops", "--shapes", "/dev/zero"), 1, "/dev/zero: too long");
+  check_fails(BENCH("ops", "--shapes", "/"), 1, "/: cannot be read: Is a directory");
+  files_put(test_scratch("zeros"), "add 10\0\n", 8);
+  check_fails(BENCH("ops", "--shapes", test_scratch("zeros")), 1, "expected text");
   check_fails(BENCH("ops", "--repeat", "1", "--shapes", shapes), 1,
               "shapes, line 4: \"add\": expected add N");
 }
