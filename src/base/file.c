@@ -7,6 +7,28 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+/* O_NONBLOCK: opening a pipe must not wait for a writer; regular files do not care. Closes again what it refuses. */
+static sn_status open_regular(sn_ctx *ctx, const char *path, int *out_fd, uint64_t *out_size) {
+  struct stat info;
+  *out_fd = -1;
+  int fd = os_open_at(ctx, AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+  if (fd < 0)
+    return os_fail(ctx, path, "open", errno);
+  sn_status status = SN_OK;
+  if (fstat(fd, &info) < 0)
+    status = os_fail(ctx, path, "stat", errno);
+  else if (!S_ISREG(info.st_mode) || info.st_size < 0)
+    status = diag_fail(ctx, SN_ERR_IO, "%s: expected a regular file, got a %s", path,
+                       S_ISDIR(info.st_mode) ? "folder" : "device or pipe");
+  if (status != SN_OK) {
+    (void)os_close(ctx, fd);
+    return status;
+  }
+  *out_fd = fd;
+  *out_size = (uint64_t)info.st_size;
+  return SN_OK;
+}
+
 /* --- whole files ------------------------------------------------------------------------------ */
 
 enum { FIRST_READ = 4096 };
@@ -47,15 +69,13 @@ static sn_status read_to_end(sn_ctx *ctx, int fd, const char *path, size_t max_s
   }
 }
 
-/* The size that the system states is only a hint for the first block. */
-static sn_status read_open_file(sn_ctx *ctx, int fd, const char *path, size_t max_size, block *b) {
-  struct stat info;
-  if (fstat(fd, &info) < 0)
-    return os_fail(ctx, path, "stat", errno);
-  if (S_ISREG(info.st_mode) && info.st_size > 0 && (uint64_t)info.st_size > max_size)
+/* The size that the system states is only a hint for the first block: files of /proc state 0. */
+static sn_status read_open_file(sn_ctx *ctx, int fd, uint64_t hint, const char *path,
+                                size_t max_size, block *b) {
+  if (hint > max_size)
     return too_long(ctx, path, max_size);
-  size_t hint = S_ISREG(info.st_mode) && info.st_size > 0 ? (size_t)info.st_size : FIRST_READ;
-  b->capacity = (hint < max_size ? hint : max_size) + 1;
+  size_t first = hint ? (size_t)hint : FIRST_READ;
+  b->capacity = (first < max_size ? first : max_size) + 1;
   b->data = mem_resize(ctx, NULL, 0, b->capacity);
   if (!b->data) {
     b->capacity = 0;
@@ -76,11 +96,11 @@ sn_status file_read_all(sn_ctx *ctx, const char *path, size_t max_size, void **o
   *out_size = 0;
   if (max_size > SIZE_MAX / 2)
     max_size = SIZE_MAX / 2;
-  int fd = os_open_at(ctx, AT_FDCWD, path, O_RDONLY, 0);
-  if (fd < 0)
-    return os_fail(ctx, path, "open", errno);
+  int fd;
+  uint64_t hint;
+  SN_TRY(open_regular(ctx, path, &fd, &hint));
   block b = {0};
-  sn_status status = read_open_file(ctx, fd, path, max_size, &b);
+  sn_status status = read_open_file(ctx, fd, hint, path, max_size, &b);
   (void)os_close(ctx, fd); /* nothing was written: nothing can be lost */
   if (status != SN_OK) {
     mem_free(ctx, b.data, b.capacity);
@@ -113,27 +133,11 @@ static sn_status create_reader(sn_ctx *ctx, const char *path, file_reader **out_
   return SN_OK;
 }
 
-/* O_NONBLOCK: opening a pipe must not wait for a writer; regular files do not care. */
-static sn_status open_regular(file_reader *file) {
-  sn_ctx *ctx = file->ctx;
-  file->fd = os_open_at(ctx, AT_FDCWD, file->path, O_RDONLY | O_NONBLOCK, 0);
-  if (file->fd < 0)
-    return os_fail(ctx, file->path, "open", errno);
-  struct stat info;
-  if (fstat(file->fd, &info) < 0)
-    return os_fail(ctx, file->path, "stat", errno);
-  if (!S_ISREG(info.st_mode) || info.st_size < 0)
-    return diag_fail(ctx, SN_ERR_IO, "%s: expected a regular file, got a %s", file->path,
-                     S_ISDIR(info.st_mode) ? "folder" : "device or pipe");
-  file->size = (uint64_t)info.st_size;
-  return SN_OK;
-}
-
 sn_status file_open(sn_ctx *ctx, const char *path, file_reader **out_file) {
   *out_file = NULL;
   file_reader *file;
   SN_TRY(create_reader(ctx, path, &file));
-  sn_status status = open_regular(file);
+  sn_status status = open_regular(ctx, path, &file->fd, &file->size);
   if (status != SN_OK) {
     file_close(file);
     return status;

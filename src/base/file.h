@@ -1,4 +1,5 @@
-/* Files through the context. Readers never trust a size: a file that ends early or shrinks while it
+/* Files through the context. Only regular files are read: whatever else a path may lead to (a pipe, a
+ * device, a folder) is refused before a byte is asked of it, and nothing waits. Readers never trust a size: a file that ends early or shrinks while it
  * is read gives an error (which is why large files are read with pread and not mapped). The writer
  * replaces a file atomically: after a failure or a crash the old content is whole.
  *
@@ -11,7 +12,7 @@
 
 #include "base/base.h"
 
-/* Reads a whole file, or stream, of at most max_size bytes (SN_ERR_FORMAT when it is longer).
+/* Reads a whole file of at most max_size bytes (SN_ERR_FORMAT when it is longer).
  * Free with mem_free(ctx, data, size). */
 sn_status file_read_all(sn_ctx *ctx, const char *path, size_t max_size, void **out_data,
                         size_t *out_size) SN_MUST_USE;

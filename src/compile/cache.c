@@ -1,5 +1,6 @@
-/* See cache.h. A file: magic, format, length and hash of the bytes that follow. The hash tells damage from bad planning;
- * it is no protection and need not be one. */
+/* See cache.h. A file: magic, length and hash of the bytes that follow. The hash tells damage from bad planning; it is no
+ * protection and need not be one. A file that is not right in any way, or needs more memory than there is, counts as not
+ * there. */
 #include "compile/cache.h"
 
 #include "base/file.h"
@@ -62,29 +63,76 @@ static uint64_t get(const unsigned char *at) {
 
 /* --- reading --- */
 
-static bool is_whole(const unsigned char *bytes, size_t size) {
-  return size >= HEADER && memcmp(bytes, magic, sizeof magic) == 0 &&
-         get(bytes + 8) == size - HEADER &&
-         get(bytes + 16) == hash_bytes(HASH_SEED, bytes + HEADER, size - HEADER);
+/* The size behind a header that fits the file; 0: it does not, and nothing was asked of memory. */
+static size_t body_size(file_reader *file) {
+  unsigned char header[HEADER];
+  uint64_t size = file_size(file);
+  if (size <= HEADER || size > MOST_BYTES || file_read_at(file, 0, header, HEADER) != SN_OK ||
+      memcmp(header, magic, sizeof magic) != 0 || get(header + 8) != size - HEADER)
+    return 0;
+  return (size_t)(size - HEADER);
+}
+
+/* The bytes behind the header, whole; NULL: not to be had. */
+static void *read_body(sn_ctx *ctx, file_reader *file, size_t size) {
+  unsigned char hash[8];
+  void *bytes = size ? mem_alloc(ctx, size) : NULL;
+  if (!bytes)
+    return NULL;
+  if (file_read_at(file, 16, hash, sizeof hash) == SN_OK &&
+      file_read_at(file, HEADER, bytes, size) == SN_OK &&
+      get(hash) == hash_bytes(HASH_SEED, bytes, size))
+    return bytes;
+  mem_free(ctx, bytes, size);
+  return NULL;
+}
+
+/* The proof finds values that have too little room. Here: none has more than it needs, and no arena more than its values one
+ * behind the other, so that a file cannot make a session ask for memory that its graph does not need. */
+static bool takes_what_it_needs(const program *p) {
+  int64_t most[2] = {0, 0};
+  for (uint32_t v = 1; v < p->n_values; v++) {
+    const program_value *x = &p->values[v];
+    int64_t low, high, need, room;
+    dim_range(p->dims, x->count, &low, &high);
+    if (!mul_fits(high, (int64_t)sn_dtype_size(x->type.dtype), &need) || x->bytes > need)
+      return false;
+    int64_t *of = x->home == HOME_ARENA ? &most[0] : x->home == HOME_PREPARED ? &most[1] : NULL;
+    if (of && (!add_fits(max_i64(0, x->bytes), PROGRAM_ALIGN - 1, &room) ||
+               !add_fits(*of, room / PROGRAM_ALIGN * PROGRAM_ALIGN, of)))
+      return false;
+  }
+  return p->arena_bytes <= most[0] && p->prepared_bytes <= most[1];
+}
+
+static sn_status load(const char *path, sn_graph *lowered, program **out_program) {
+  sn_ctx *ctx = lowered->ctx;
+  file_reader *file;
+  SN_TRY(file_open(ctx, path, &file));
+  size_t size = body_size(file);
+  void *bytes = read_body(ctx, file, size);
+  file_close(file);
+  if (!bytes)
+    return SN_ERR_FORMAT;
+  sn_status status = program_read(bytes, size, lowered, out_program);
+  mem_free(ctx, bytes, size);
+  return status;
 }
 
 sn_status cache_load(const char *folder, const char *name, sn_graph *lowered,
                      program **out_program) {
   sn_ctx *ctx = lowered->ctx;
-  void *bytes = NULL;
-  size_t size = 0;
   *out_program = NULL;
   char *path = path_of(ctx, folder, name);
   if (!path)
     return SN_ERR_NO_MEMORY;
-  sn_status status = file_read_all(ctx, path, MOST_BYTES, &bytes, &size);
+  sn_status status = load(path, lowered, out_program);
   mem_free_str(ctx, path);
-  if (status != SN_OK)
-    return status == SN_ERR_NO_MEMORY ? status : SN_OK;
-  if (is_whole(bytes, size))
-    status = program_read((unsigned char *)bytes + HEADER, size - HEADER, lowered, out_program);
-  mem_free(ctx, bytes, size);
-  return status == SN_ERR_NO_MEMORY ? status : SN_OK;
+  if (status != SN_OK || takes_what_it_needs(*out_program))
+    return SN_OK;
+  program_destroy(*out_program);
+  *out_program = NULL;
+  return SN_OK;
 }
 
 /* --- writing --- */

@@ -75,10 +75,10 @@ static sn_status prove(run *r) {
   return plan_verify_watched(r->out->program, r->ctx, r->options->watched);
 }
 
-/* A program of the cache that is not the graph's is made anew. */
+/* A program of the cache that is not the graph's, or cannot be proved to be for want of memory, is made anew. */
 static sn_status verify(run *r) {
   sn_status status = prove(r);
-  if (status == SN_OK || !r->out->report.from_cache || status == SN_ERR_NO_MEMORY)
+  if (status == SN_OK || !r->out->report.from_cache)
     return status;
   program_destroy(r->out->program);
   r->out->program = NULL;
@@ -143,7 +143,7 @@ sn_status compile_graph(const sn_graph *graph, const compile_options *options, c
            .given = graph,
            .options = options ? options : &defaults,
            .out = out,
-           .recall = options && options->cache};
+           .recall = options && options->cache && !options->anew};
   char message[sizeof r.ctx->message];
   memcpy(message, r.ctx->message, sizeof message);
   double start = now(), before = start;

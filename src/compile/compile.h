@@ -14,6 +14,7 @@ typedef struct compile_options {
   opt_target target;   /* zeros: a modest machine */
   const char *watched; /* an output to check before anything is committed; may be NULL */
   const char *cache;   /* a folder of plans (cache.h); NULL: none */
+  bool anew;           /* take none from there, and replace the one that is there */
   const char
       *device; /* who will run the program: plans for one are not taken for another; may be NULL */
 } compile_options;

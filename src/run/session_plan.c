@@ -148,7 +148,7 @@ static void count(sn_session *s) {
   s->stats.device_bytes = d.bytes;
 }
 
-static sn_status create(sn_session *s, const sn_session_options *o) {
+static sn_status make(sn_session *s, const sn_session_options *o, bool anew) {
   session_plan *p = s->plan = mem_alloc(s->ctx, sizeof *p);
   if (!p)
     return SN_ERR_NO_MEMORY;
@@ -159,6 +159,7 @@ static sn_status create(sn_session *s, const sn_session_options *o) {
                        .no_fusion = o->no_fusion,
                        .watched = o->finite_output,
                        .cache = o->plan_cache,
+                       .anew = anew,
                        .device = s->device->name};
   if (s->device->channels_last)
     c.channels_last = s->device->channels_last(s->device, s->ctx, o->precision);
@@ -188,6 +189,19 @@ static void destroy(sn_session *s) {
 void session_poison(sn_session *s) {
   if (s->plan && s->plan->lowered)
     s->device->poison(s->plan->lowered);
+}
+
+/* A plan of the cache that is proved may still be one that no device takes: it is made anew. */
+static sn_status create(sn_session *s, const sn_session_options *o) {
+  char message[sizeof s->ctx->message];
+  memcpy(message, s->ctx->message, sizeof message);
+  sn_status status = make(s, o, false);
+  bool from_cache = s->plan && ((session_plan *)s->plan)->compiled.report.from_cache;
+  if (status == SN_OK || !from_cache)
+    return status;
+  destroy(s);
+  memcpy(s->ctx->message, message, sizeof message); /* why it was not taken is nobody's concern */
+  return make(s, o, true);
 }
 
 /* --- running --- */
