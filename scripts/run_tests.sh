@@ -18,16 +18,29 @@ set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 
-# --- One test: run_tests.sh --one PATH, called below through xargs
+# Executables that would take over 45 s on two cores run in so many parts, side by side.
+parts="test_device_vulkan_attention_matrix 3 test_device_vulkan_kernels 3 test_device_vulkan_matmul_fast 2"
+parts+=" ${TEST_PARTS-}"
+
+# --- One test: run_tests.sh --one "PATH<tab>PART", called below through xargs
+
+# The name of a test, and of its files: that of the executable and, behind a dot, the part (2of3).
+name_of() {
+  local path part
+  IFS=$'\t' read -r path part <<<"$1"
+  echo "${path##*/}${part:+.${part/\//of}}"
+}
 
 run_one() {
-  local path=$1 name out status=0 counts started took limit=()
-  name=$(basename "$path")
+  local path part name out status=0 counts started took limit=()
+  IFS=$'\t' read -r path part <<<"$1"
+  name=$(name_of "$1")
   out=$RUN_TESTS_RESULTS/$name.out
   started=$(date +%s.%N)
   if command -v timeout >/dev/null 2>&1; then limit=(timeout -k 10 "$TEST_TIMEOUT"); fi
   local command=("${limit[@]}" "$path")
   if [[ $path == *.sh ]]; then command+=("$RUN_TESTS_BUILD"); fi
+  if [ -n "$part" ]; then command+=(--part "$part"); fi
   # The outer redirection keeps the shell from announcing a crash in the midst of the table.
   { "${command[@]}" >"$out" 2>&1 </dev/null || status=$?; } 2>/dev/null
   took=$(echo "$started $(date +%s.%N)" | awk '{ printf "%.2f", $2 - $1 }')
@@ -80,7 +93,17 @@ export RUN_TESTS_RESULTS=$results RUN_TESTS_BUILD=$build
   for script in "${scripts[@]}"; do
     if [ -f "$script" ]; then echo "$script"; fi
   done
-} | awk -F/ -v filter="$filter" 'index($NF, filter)' >"$results/paths"
+} | awk -F/ -v filter="$filter" -v parts="$parts" '
+  BEGIN {
+    n = split(parts, words, " ")
+    for (i = 1; i < n; i += 2) parts_of[words[i]] = words[i + 1]
+  }
+  !index($NF, filter) { next }
+  $NF in parts_of {
+    for (i = 1; i <= parts_of[$NF]; i++) print $0 "\t" i "/" parts_of[$NF]
+    next
+  }
+  { print }' >"$results/paths"
 if [ ! -s "$results/paths" ]; then
   echo "run_tests: no test matches '$filter'" >&2
   exit 2
@@ -89,8 +112,8 @@ started=$(date +%s.%N)
 tr '\n' '\0' <"$results/paths" | xargs -0 -n 1 -P "$jobs" "$0" --one
 
 # Output of what failed, after the table so that nothing interleaves.
-while read -r path; do
-  name=$(basename "$path")
+while read -r test; do
+  name=$(name_of "$test")
   read -r _ failed _ <"$results/$name.counts"
   if [ "$failed" -gt 0 ]; then
     printf '\n--- %s\n' "$name"

@@ -35,7 +35,7 @@ expect() {
 # said YES PATTERN, said NO PATTERN: whether the last run had a line like that.
 said() {
   local has=NO
-  if grep -Eqx "$2" <<<"$said"; then has=YES; fi
+  if grep -Eqx -e "$2" <<<"$said"; then has=YES; fi
   if [ "$has" = "$1" ]; then
     passed=$((passed + 1))
   else
@@ -68,8 +68,20 @@ said YES 'slow: test_2 took [12] s, the limit is 1 s'
 said NO 'slow: test_[13] .*'
 TEST_SLOW=1 CI=true expect "1 passed, 0 failed, 0 skipped" 0 'sleep 1.2'
 said YES 'slow: test_1 .*'
-expect "12 passed, 0 failed, 0 skipped" 0 true true true true true true true true true true true true
+expect "2 passed, 0 failed, 0 skipped" 0 true true
 said NO 'slow: .*'
+
+# An executable in parts: each with its own line and result.
+parts="$(counts 1 0 0); case \$2 in 1/2) exit 0 ;; 2/2) exit 1 ;; esac"
+TEST_PARTS='test_1 2' expect "3 passed, 1 failed, 0 skipped" 1 "$parts" "$(counts 1 0 0)"
+said YES ' *1 passed .* test_1\.1of2'
+said YES ' *1 passed +1 failed .* test_1\.2of2'
+said YES '--- test_1\.2of2'
+said YES ' *1 passed .* test_2'
+said NO '.* test_1'
+
+# No more than ten.
+expect "12 passed, 0 failed, 0 skipped" 0 true true true true true true true true true true true true
 shown=$(grep -c '^ *[0-9.]* s  test_' <<<"$said")
 said=$shown
 said YES 10

@@ -37,6 +37,8 @@ typedef struct skip_note {
 typedef struct run {
   const char *const *filters;
   int filter_count;
+  int part, parts,
+      met; /* of every `parts` tests that match, the one at `part`; 0 parts: all. How many matched */
   bool quiet, verbose, listing;
   test_result result;
   unit test;
@@ -93,6 +95,9 @@ static bool matches(const run *r, const char *name) {
   return false;
 }
 
+/* Whether a test that matches is of the part that runs. */
+static bool is_of_part(run *r) { return r->parts == 0 || r->met++ % r->parts == r->part; }
+
 /* --- Units */
 
 static unit *running_unit(run *r) { return r->in_sub ? &r->sub : &r->test; }
@@ -146,7 +151,7 @@ bool test_begin(const char *format, ...) {
   va_end(args);
   snprintf(name, sizeof name, "%s/%s", r->test.name, own);
   r->had_subs = true;
-  if (!r->whole_test && !matches(r, name))
+  if ((!r->whole_test && !matches(r, name)) || !is_of_part(r))
     return false;
   if (r->listing) {
     printf("%s\n", name);
@@ -312,7 +317,7 @@ static void finish_test(run *r) {
 
 static void run_test(run *r, test_case *test) {
   r->whole_test = matches(r, test->name);
-  if (test->running || (!r->whole_test && !test->walk))
+  if (test->running || (!r->whole_test && !test->walk) || (!test->walk && !is_of_part(r)))
     return;
   if (r->listing && !test->walk) {
     printf("%s\n", test->name);
@@ -471,6 +476,16 @@ static int report(const run *r) {
   return result->failed > 0 ? 1 : 0;
 }
 
+/* "2/3" is the second of three parts. */
+static bool read_part(run *r, const char *text) {
+  char end;
+  if (!text || sscanf(text, "%d/%d%c", &r->part, &r->parts, &end) != 2 || r->part < 1 ||
+      r->part > r->parts)
+    return false;
+  r->part--;
+  return true;
+}
+
 int main(int argc, char **argv) {
   run whole;
   const char **filters = calloc((size_t)argc + 1, sizeof *filters);
@@ -484,8 +499,10 @@ int main(int argc, char **argv) {
       whole.verbose = true;
     } else if (strcmp(argv[i], "--list") == 0) {
       whole.listing = true;
+    } else if (strcmp(argv[i], "--part") == 0 && read_part(&whole, argv[i + 1])) {
+      i++;
     } else if (argv[i][0] == '-') {
-      fprintf(stderr, "usage: %s [-v] [--list] [filter...]\n", argv[0]);
+      fprintf(stderr, "usage: %s [-v] [--list] [--part I/N] [filter...]\n", argv[0]);
       free(filters);
       return 2;
     } else {

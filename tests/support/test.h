@@ -18,9 +18,9 @@
  * failed; the test goes on. All CHECKs yield true when they hold, so `if (!CHECK(p)) return;`
  * guards what follows. They may be used from threads that a test starts and joins.
  *
- * Running: test_x [-v] [--list] [filter...]. A filter is a part of a name, a glob when it holds
- * `*` or `?`, or an exact name after `=` (=every_op/softmax). A walk's tests are named
- * walk/name. The last line printed is `N passed, N failed, N skipped`. */
+ * Running: test_x [-v] [--list] [--part I/N] [filter...]. A filter is a part of a name, a glob when
+ * it holds `*` or `?`, or an exact name after `=` (=every_op/softmax). A walk's tests are named
+ * walk/name. --part 2/3: of every three tests the second, so that three processes share them. The last line printed is `N passed, N failed, N skipped`. */
 #ifndef SINEW_TESTS_SUPPORT_TEST_H
 #define SINEW_TESTS_SUPPORT_TEST_H
 

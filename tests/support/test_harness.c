@@ -1,4 +1,5 @@
 /* Tests of the harness itself, through quiet runs: what must fail fails, and is named. */
+#include "support/command.h"
 #include "support/test.h"
 
 #include <math.h>
@@ -109,6 +110,40 @@ static void unfinished(void *arg) {
   (void)arg;
   if (test_begin("left open"))
     SKIP("returned too early");
+}
+
+/* Parts have every test once, those of walks too, in turn. */
+TEST(parts_share_the_tests) {
+  const char *self = command_test("test_support_harness");
+  command_result all = command_run(self, "--list", (char *)NULL);
+  const char *rest[3];
+  command_result parts[3];
+  int n = 0;
+  for (int i = 0; i < 3; i++) {
+    char part[8];
+    snprintf(part, sizeof part, "%d/3", i + 1);
+    parts[i] = command_run(self, "--part", part, "--list", (char *)NULL);
+    rest[i] = parts[i].out;
+  }
+  for (const char *line = all.out; *line; n++) {
+    size_t size = strcspn(line, "\n") + 1;
+    if (CHECK(strncmp(line, rest[n % 3], size) == 0))
+      rest[n % 3] += size;
+    line += size;
+  }
+  CHECK(n > 6 && strstr(all.out, "walk/"));
+  for (int i = 0; i < 3; i++) {
+    CHECK_EQ_STR(rest[i], "");
+    command_free(&parts[i]);
+  }
+  command_free(&all);
+  static const char *const wrong[] = {"0/3", "4/3", "1", "1/0", "1/3x", "a/b"};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    command_result r = command_run(self, "--part", wrong[i], "--list", (char *)NULL);
+    CHECK_EQ_INT(r.code, 2);
+    CHECK_STR_HAS(r.err, "usage");
+    command_free(&r);
+  }
 }
 
 TEST(an_open_sub_test_is_a_failure) {
