@@ -98,7 +98,7 @@ static void build_conv(ops_case *c) {
   int64_t stride = n[7], pad = n[8], groups = c->n_numbers > 9 ? n[9] : 1;
   if (stride == 0 || groups == 0) {
     c->status = sn_ctx_fail(sn_graph_ctx(g), SN_ERR_INVALID,
-                            "%s: stride and groups must be 1 or more, got %lld and %lld", c->name,
+                            "conv: stride and groups must be 1 or more, got %lld and %lld",
                             (long long)stride, (long long)groups);
     return;
   }

@@ -97,7 +97,6 @@ sn_status ops_build(sn_ctx *ctx, ops_case *c) {
   c->kind->build(c);
   SN_TRY(c->status);
   if (sn_graph_status(c->graph) != SN_OK)
-    return sn_ctx_fail(ctx, sn_graph_status(c->graph), "%s: %s", c->name,
-                       sn_graph_message(c->graph));
+    return sn_ctx_fail(ctx, sn_graph_status(c->graph), "%s", sn_graph_message(c->graph));
   return SN_OK;
 }
