@@ -19,7 +19,7 @@ set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 
 # Executables that would take over 45 s on two cores run in so many parts, side by side.
-parts="test_device_vulkan_attention_matrix 3 test_device_vulkan_kernels 3 test_device_vulkan_matmul_fast 2"
+parts="test_device_vulkan_attention_matrix 5 test_device_vulkan_kernels 3 test_device_vulkan_matmul_fast 2"
 parts+=" ${TEST_PARTS-}"
 
 # --- One test: run_tests.sh --one "PATH<tab>PART", called below through xargs
