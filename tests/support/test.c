@@ -98,6 +98,11 @@ static bool matches(const run *r, const char *name) {
 /* Whether a test that matches is of the part that runs. */
 static bool is_of_part(run *r) { return r->parts == 0 || r->met++ % r->parts == r->part; }
 
+/* Whether the test itself runs; a walk is asked for each of its tests. */
+static bool is_picked(run *r, const test_case *test) {
+  return test->walk || (r->whole_test && (test->line == TEST_LAST || is_of_part(r)));
+}
+
 /* --- Units */
 
 static unit *running_unit(run *r) { return r->in_sub ? &r->sub : &r->test; }
@@ -317,7 +322,7 @@ static void finish_test(run *r) {
 
 static void run_test(run *r, test_case *test) {
   r->whole_test = matches(r, test->name);
-  if (test->running || (!r->whole_test && !test->walk) || (!test->walk && !is_of_part(r)))
+  if (test->running || !is_picked(r, test))
     return;
   if (r->listing && !test->walk) {
     printf("%s\n", test->name);

@@ -101,10 +101,13 @@ const char *test_scratch(const char *name);
 
 /* --- Behind the macros */
 
+/* The line of a test that closes all others, such as one that says what they have found: it runs last, and in every part. */
+#define TEST_LAST INT32_MAX
+
 typedef struct test_case {
   const char *name;
   const char *file;
-  int line;
+  int line; /* tests run in this order */
   bool walk;
   void (*run)(void);
   bool running;

@@ -257,7 +257,7 @@ static void every_shader_is_valid(void) {
 }
 
 __attribute__((constructor)) static void register_last(void) {
-  static test_case self = {"every_shader_is_valid", __FILE__, INT32_MAX, false,
+  static test_case self = {"every_shader_is_valid", __FILE__, TEST_LAST, false,
                            every_shader_is_valid,   false,    NULL};
   test_register_(&self);
 }
