@@ -6,9 +6,12 @@
  *             y = a, require a < k          k: constant, y: output [n]
  *   commit    s = s + 1                     s: state 1, a scalar, in place
  */
+#include "base/stale.h"
 #include "device/devices.h"
 #include "support/fault.h"
 #include "support/test.h"
+
+#include <math.h>
 
 enum { N = 300, X = 1, W, P, A, K, Y, S, S_NEW, VALUES };
 
@@ -121,6 +124,7 @@ static device_plan *lowered(world *t, sn_ctx *ctx) {
   device_plan *dp = NULL;
   build(t);
   CHECK(d->lower(d, ctx, &t->program, &(device_options){0}, &dp) == SN_OK);
+  d->poison(dp);
   return dp;
 }
 
@@ -161,6 +165,34 @@ TEST(runs_all_parts) {
   run.prepare = true;
   CHECK(cpu_device.run(dp, &run) == SN_OK);
   CHECK(t.y[3] == 300);
+  cpu_device.destroy(dp);
+  sn_ctx_destroy(ctx);
+}
+
+/* What no step makes is NaN, in the arena and where results go, and only up to the bound size. */
+TEST(poison) {
+  sn_ctx *ctx;
+  REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
+  world t;
+  device_plan *dp = lowered(&t, ctx);
+  device_run run = run_of(&t);
+  CHECK(cpu_device.run(dp, &run) == SN_OK);
+  step first = t.steps[1]; /* which makes A is left out */
+  t.steps[1].n_parts = 0;
+  t.sizes[0] = 10;
+  t.k = INFINITY;
+  run.prepare = false;
+  if (STALE_CHECKED) {
+    CHECK(cpu_device.run(dp, &run) == SN_ERR_INTERNAL);
+    CHECK_STR_HAS(sn_ctx_message(ctx), "makes element 0 of value");
+  } else {
+    CHECK(cpu_device.run(dp, &run) == SN_ERR_INVALID); /* NaN is not below it */
+    CHECK(isnan(t.y[9]) && t.y[10] == 2 * t.x[10]);
+  }
+  CHECK(t.w[3] == 1 && t.s == 1);
+  t.steps[1] = first;
+  CHECK(cpu_device.run(dp, &run) == SN_OK);
+  CHECK(t.y[9] == 18 && t.s == 2);
   cpu_device.destroy(dp);
   sn_ctx_destroy(ctx);
 }
