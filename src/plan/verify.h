@@ -31,45 +31,17 @@ enum {
 
 /* --- expressions (verify_symbol.c) --- */
 
-/* An i32 that is a number and a sum of clamped terms: all of them, and small enough that nothing wraps. n 0: not known to be
- * one. */
-enum { INDEX_TERMS = 2 };
-typedef struct index_sum {
-  int32_t number, n;
-  struct {
-    uint64_t of;
-    int32_t stride, size; /* the term is stride * (0 … size-1) */
-  } terms[INDEX_TERMS];
-} index_sum;
-
-/* What a register holds, as the hash of its expression; or a number that is known. Where the bool `guard` (a hash; 0: none) holds
- * it is `bare`: guards within what is guarded anyway make no difference. Where it does not hold it is `other`, if that is
- * known: a choice within the other side of the same choice makes no difference either. */
+/* What a register holds, as the hash of its expression; or a number that is known. Where elements lie may depend on integers that are
+ * not known: for that they are taken to be numbers, which follow from their hash and the case at hand, for the program and
+ * the graph alike. */
 typedef struct sym {
   uint64_t hash;
   double number;
   bool known;
-  bool bare_known; /* the number is that of `bare` */
   uint8_t dtype;   /* the narrowest that is known to hold it */
-  uint64_t guard, bare, other;
-  bool has_other, other_known;
-  double other_number;
-  index_sum sum;
+  uint8_t in_case; /* 0: any, it is a number */
+  int32_t taken;
 } sym;
-
-/* A linear index: a number, and the sum of terms of registers that are not known (0: none), as a hash and, the first of
- * them, one by one. */
-enum { SPOT_TERMS = 3 };
-typedef struct spot {
-  int64_t number;
-  uint64_t regs;
-  int n;
-  bool more; /* terms than these */
-  struct {
-    uint64_t of;
-    int64_t stride, size;
-  } terms[SPOT_TERMS];
-} spot;
 
 static inline uint64_t hash_mix(uint64_t h, uint64_t x) {
   h = (h ^ x) * UINT64_C(0x9e3779b97f4a7c15);
@@ -77,40 +49,30 @@ static inline uint64_t hash_mix(uint64_t h, uint64_t x) {
 }
 uint64_t hash_real(uint64_t h, double x);
 sym sym_number(sn_dtype dtype, double x);
-sym sym_load(uint32_t source, sn_dtype dtype, spot at);
-sym sym_index(sn_dtype dtype, spot at);
+/* A part is proved in cases, if anything in it is read where integers say that are not known. */
+typedef struct verify_cases {
+  int at, n;
+  bool asked; /* such an integer was used */
+} verify_cases;
+void cases_start(verify_cases *c);
+/* `few` cases will do. False after the last. */
+bool cases_next(verify_cases *c, bool few);
+/* An integer as a coordinate below size; 0 where there is none such. */
+int64_t cases_index(verify_cases *c, sym index, int64_t size);
+
+sym sym_load(const verify_cases *c, uint32_t source, sn_dtype dtype, int64_t at);
 sym sym_cast(sn_dtype dtype, sym a);
 sym sym_alu(alu code, sn_dtype dtype, const sym *in, double x, double y);
-sym sym_word(double stream, const sym *in, spot at);
+sym sym_word(double stream, const sym *in, int64_t at);
 /* `bodies` are those at reduce_samples of `count`. */
 sym sym_reduce(reduce_kind kind, sn_dtype dtype, int64_t count, const sym *bodies);
 /* The points at which reductions over `count` points are compared: first, last and two others; how many. */
 int reduce_samples(int64_t count, int64_t out[VERIFY_SAMPLES]);
-void spot_add(spot *s, sym index, int64_t stride, int64_t size);
-/* Checks so far: a known failure, or the hash of those that are not known; and a sum that is 0 where they pass, since the
- * coordinate that it is has only one place (regs 0: none). */
-enum { OUTCOME_CHECKS = 8 };
-typedef struct outcome {
-  bool fails;
-  uint64_t unknown;
-  int n_seen; /* of those that are not known, each once */
-  uint64_t seen[OUTCOME_CHECKS];
-  struct {
-    int64_t number;
-    uint64_t regs, lead; /* lead: one of its terms */
-    int64_t lead_stride;
-  } zero;
-} outcome;
-void outcome_add(outcome *o, spot at, int64_t size, int64_t divisor);
-sym outcome_sym(outcome o);
-/* The same index where the checks pass, without the lead of `zero`, whose factor in it is `times` (spot_factor of its terms). */
-spot outcome_spot(outcome o, spot at, int64_t times);
-/* stride where the term is that of `lead`, else 0. */
-int64_t spot_factor(uint64_t lead, sym index, int64_t stride, int64_t size);
-/* What is computed at a place, where the checks pass and anywhere. */
-sym outcome_either(outcome o, sym where, sym anywhere);
-/* x where the checks pass, else 0. */
-sym outcome_guard(outcome o, sym x);
+/* Whether a check passes at a coordinate. */
+static inline bool check_passes(int64_t at, int64_t size, int64_t divisor) {
+  divisor = divisor < 1 ? 1 : divisor;
+  return at >= 0 && at % divisor == 0 && at / divisor < size;
+}
 
 /* --- the verifier --- */
 
@@ -173,7 +135,8 @@ typedef struct verifier {
   struct put_off *put_off; /* elements too deep to execute at once */
   int n_put_off, cap_put_off;
   uint32_t attempt;
-  bool missing;   /* something was put off */
+  bool missing; /* something was put off */
+  verify_cases cases;
   bool demanding; /* the next element says what it requires */
   uint64_t
       demanded;  /* arguments that this depends on, a bit each; the others need not be looked at */
@@ -246,11 +209,10 @@ int64_t expect_size(const verifier *v, sn_dim d);
 sn_status expect_unbind(verifier *v) SN_MUST_USE;
 /* After all expect_loads of a part. */
 void expect_see_through(verifier *v);
-/* Where in a value: see verify_graph.h. The element through what views show. */
-struct position;
-sym expect_shown(verifier *v, uint32_t value, const struct position *at);
+/* The same through what views show. */
+sym expect_shown(verifier *v, uint32_t value, const int64_t *at);
 /* Element of a value that a program has loaded, or that is a leaf. */
-sym expect_load(const verifier *v, uint32_t value, spot at);
+sym expect_load(const verifier *v, uint32_t value, int64_t at);
 /* The value's type in numbers, and its number of elements. */
 int64_t expect_count(const verifier *v, uint32_t value);
 /* Readies the graph's side for new bindings. */
@@ -268,6 +230,8 @@ int pick_points(const verifier *v, const int64_t *extents, int n_axes, const int
 /* What a node requires of elements of its result, and what the part at hand requires: pairs are ticked off. */
 void requires_offer(verifier *v, int site, sym holds, sym shown);
 void requires_settle(verifier *v);
+/* After the last of so many cases of a part. */
+void requires_close_part(verifier *v, int n_cases);
 /* Whether all demands since it was set were offered. */
 bool *requires_found(verifier *v);
 void requires_demand(verifier *v, uint32_t node, sym holds, sym shown, const char *message);

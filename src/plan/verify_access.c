@@ -97,25 +97,39 @@ static bound exact_range(const index_form *f) {
   return b;
 }
 
-/* i / e as q * (i / (e q)) + i / e % q, where a check speaks of i / (e q). */
+/* i / e as q * (i / (e q)) + i / e % q, where a check speaks of either. */
 static void split_for(index_form *f, const variable *x) {
   if (x->axis == TERM_REG || find_variable(f, x) || f->n == (int)COUNT_OF(f->of))
     return;
   for (int k = 0; k < f->n; k++) {
     variable *of = &f->of[k];
-    int64_t q = x->div / of->div;
-    if (of->axis != x->axis || x->div % of->div || q < 2 || of->mod % q || x->mod != of->mod / q)
+    bool low = x->div == of->div && x->mod > 0;
+    int64_t q = low ? x->mod : x->div / of->div;
+    if (of->axis != x->axis || x->div % of->div || q < 2 || of->mod % q ||
+        (!low && x->mod != of->mod / q))
       continue;
-    f->of[f->n] = *x;
-    f->of[f->n++].stride = of->stride * q;
+    f->of[f->n] = (variable){x->axis, x->from, of->div * q, of->mod / q, of->stride * q};
+    f->n++;
     of->mod = q;
     return;
   }
 }
 
-/* Takes a check's coordinate out of the index, where it is part of it as a whole. */
-static void use_check(const verifier *v, index_form *f, const check *c) {
-  if (!c->n_terms || verify_size(v, c->divisor) > 1)
+/* Whether a coordinate is part of the index as a whole, so many times. */
+static bool is_part(const verifier *v, index_form *f, const check *c, int64_t times) {
+  for (int k = 0; k < c->n_terms; k++) {
+    variable x = variable_of(v, f->extents, &c->terms[k]);
+    const variable *in = find_variable(f, &x);
+    if (!in || in->stride != times * x.stride)
+      return false;
+  }
+  return true;
+}
+
+/* Takes a check's coordinate out of the index, where its first term is in it; with `whole`, only where all of it is: what else
+ * is taken out stays to be added. */
+static void use_check(const verifier *v, index_form *f, const check *c, bool whole) {
+  if (!c->n_terms || verify_size(v, c->divisor) > 1 || f->n + c->n_terms > (int)COUNT_OF(f->of) - 1)
     return;
   for (int k = 0; k < c->n_terms; k++) {
     variable x = variable_of(v, f->extents, &c->terms[k]);
@@ -126,15 +140,17 @@ static void use_check(const verifier *v, index_form *f, const check *c) {
   if (!same || !lead.stride || !same->stride || same->stride % lead.stride)
     return;
   int64_t times = same->stride / lead.stride;
+  if (whole && !is_part(v, f, c, times))
+    return;
   for (int k = 0; k < c->n_terms; k++) {
     variable x = variable_of(v, f->extents, &c->terms[k]);
-    const variable *in = find_variable(f, &x);
-    if (!in || in->stride != times * x.stride)
-      return;
-  }
-  for (int k = 0; k < c->n_terms; k++) {
-    variable x = variable_of(v, f->extents, &c->terms[k]);
-    find_variable(f, &x)->stride = 0;
+    variable *in = find_variable(f, &x);
+    if (!in) {
+      in = &f->of[f->n++];
+      *in = x;
+      in->stride = 0;
+    }
+    in->stride -= times * x.stride;
   }
   int64_t reach = times * (verify_size(v, c->size) - 1);
   f->base -= times * verify_size(v, c->offset);
@@ -265,7 +281,20 @@ static void narrow_axis(const verifier *v, const check *c, int64_t *extents) {
         min_i64(extents[t->axis], verify_size(v, c->size) - verify_size(v, c->offset));
 }
 
-/* Each check in turn is the first to be used: what one takes out of the index another may need. */
+/* Whether the index stays below `count` when these two checks are used first, then the others. */
+static bool proved_in_order(const verifier *v, const int64_t *extents, const access *a,
+                            const check *const *checks, int n, const int order[2], bool whole,
+                            int64_t count) {
+  index_form f = form_of(v, a, extents);
+  for (int k = 0; k < 2; k++)
+    use_check(v, &f, checks[order[k]], whole);
+  for (int k = 0; k < n; k++)
+    if (k != order[0] && k != order[1])
+      use_check(v, &f, checks[k], whole);
+  return within(range_of(&f), count) || within(exact_range(&f), count);
+}
+
+/* What one check takes out of the index another may need: any two in turn are the first to be used. */
 static bool proved_by_checks(const verifier *v, const int64_t *extents, const region *r,
                              const access *a, int64_t count) {
   const check *checks[MOST_CHECKS + ACCESS_CHECKS];
@@ -277,23 +306,27 @@ static bool proved_by_checks(const verifier *v, const int64_t *extents, const re
   for (int d = 0; d < VERIFY_AXES; d++)
     if (narrow[d] <= 0 && extents[d] > 0) /* some check never passes */
       return true;
-  for (int first = 0; first < n; first++) {
-    index_form g = form_of(v, a, narrow);
-    for (int k = 0; k < n; k++)
-      use_check(v, &g, checks[(first + k) % n]);
-    if (within(range_of(&g), count) || within(exact_range(&g), count))
+  for (int k = 0; k < 2 * n * n; k++) {
+    const int order[] = {k / n % n, k % n};
+    if (proved_in_order(v, narrow, a, checks, n, order, k < n * n, count))
       return true;
   }
   return false;
 }
 
-/* A part over nothing touches nothing; nor does a load under a check that never passes. */
-static bool touches_nothing(const verifier *v, const access *a, const int64_t *extents, int n) {
+/* A part over nothing touches nothing; nor does a load under a check that never passes, or at a register along an axis without
+ * elements, of a value that has none. */
+static bool touches_nothing(const verifier *v, const use *u, const int64_t *extents, int n,
+                            int64_t count) {
+  const access *a = &u->code->at;
   for (int d = 0; d < n; d++)
     if (extents[d] <= 0)
       return true;
   for (int k = 0; k < a->n_checks; k++)
     if (verify_size(v, a->checks[k].size) <= 0)
+      return true;
+  for (int k = 0; k < a->n_terms && !u->store && count == 0; k++)
+    if (a->terms[k].axis == TERM_REG && verify_size(v, a->terms[k].mod) == 0)
       return true;
   return false;
 }
@@ -319,7 +352,7 @@ static sn_status check_use(const verifier *v, int s, const use *u) {
   for (int d = 0; d < n; d++)
     extents[d] = verify_size(v, dims[d]);
   const access *a = &u->code->at;
-  if (touches_nothing(v, a, extents, n))
+  if (touches_nothing(v, u, extents, n, count))
     return SN_OK;
   for (int k = 0; k < a->n_terms; k++)
     if (a->terms[k].axis == TERM_REG && verify_size(v, a->terms[k].mod) <= 0) {

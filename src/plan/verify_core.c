@@ -217,19 +217,19 @@ static sn_status check_operand(const core_check *k, int i, bool out, const strid
                        out ? "result" : "operand", i, graph_op(v->g, k->n)->name);
   int n = pick_points(v, w.dim, w.rank, NULL, 0, points);
   for (int p = 0; p < n; p++) {
-    spot found = {.number = verify_size(v, s->base)};
+    int64_t found = verify_size(v, s->base);
     for (int d = 0; d < w.rank; d++)
-      found.number += points[p][d] * verify_size(v, s->stride[d]);
+      found += points[p][d] * verify_size(v, s->stride[d]);
     coordinates_of(k, &w, points[p], value, at);
-    found.number = expect_number(&v->p->values[s->value], found.number);
-    bool fits = out ? found.number == number_of(shape_of(k, value), at)
+    found = expect_number(&v->p->values[s->value], found);
+    bool fits = out ? found == number_of(shape_of(k, value), at)
                     : expect_load(v, v->p->values[s->value].source, found).hash ==
                           expect_element(v, value, at, false).hash;
     SN_TRY(v->status);
     if (!fits)
       return verify_fail(v, k->step, s->value,
                          "element %lld is not where %s %d of %s has it in the graph's value %u",
-                         (long long)found.number, out ? "result" : "operand", i,
+                         (long long)found, out ? "result" : "operand", i,
                          graph_op(v->g, k->n)->name, value);
   }
   return SN_OK;

@@ -1,8 +1,8 @@
-/* See verify.h: one element of one op, executed through the op table's `element`. Coordinates are numbers (or registers that are
- * not known), sizes are numbers under the bindings. A reduction's body is executed once, on as many lanes as reductions have
+/* See verify.h: one element of one op, executed through the op table's `element`. Coordinates are numbers, and so
+ * are sizes, under the bindings. A reduction's body is executed once, on as many lanes as reductions have
  * samples. Called by verify_graph.c, and calls it for arguments.
  *
- * Invariant: registers are a stack; those of an element go when it is done, those that its coordinates name lie below.
+ * Invariant: registers are a stack; those of an element go when it is done.
  */
 #include "plan/verify_graph.h"
 
@@ -10,7 +10,6 @@ typedef struct element_run {
   elem_ctx c; /* first: the ops' handle */
   verifier *v;
   uint32_t node;
-  outcome checked; /* of the place at which it runs */
   bool demanding;
   int n_inputs, n_others; /* calls of services */
   uint32_t shown;         /* the input that was read last */
@@ -55,90 +54,28 @@ static int64_t axis_term(const element_run *r, const term *t, int lane) {
   return i * expect_size(r->v, t->stride);
 }
 
-static spot terms_spot(const element_run *r, sn_dim offset, const term *terms, int n, int lane) {
-  spot s = {.number = expect_size(r->v, offset)};
+static int64_t terms_at(const element_run *r, sn_dim offset, const term *terms, int n, int lane) {
+  int64_t at = expect_size(r->v, offset);
   for (int k = 0; k < n; k++)
-    if (terms[k].axis == TERM_REG)
-      spot_add(&s, lane_of(r->v, terms[k].from, lane), expect_size(r->v, terms[k].stride),
-               expect_size(r->v, terms[k].mod));
-    else
-      s.number += axis_term(r, &terms[k], lane);
-  return s;
+    at += terms[k].axis == TERM_REG
+              ? expect_size(r->v, terms[k].stride) * cases_index(&r->v->cases,
+                                                                 lane_of(r->v, terms[k].from, lane),
+                                                                 expect_size(r->v, terms[k].mod))
+              : axis_term(r, &terms[k], lane);
+  return at;
 }
 
-/* Adds a register that is not known; strides of the same one add up, and may cancel. */
-static void position_add(const element_run *r, struct position_term t, position *out) {
-  for (int k = 0; k < out->n_regs; k++) {
-    struct position_term *same = &out->regs[k];
-    if (same->of != t.of || same->size != t.size || same->index.hash != t.index.hash)
-      continue;
-    same->stride += t.stride;
-    if (same->stride == 0)
-      *same = out->regs[--out->n_regs];
-    return;
-  }
-  if (t.stride == 0)
-    return;
-  if (out->n_regs == PLACE_REGS)
-    expect_give_up(r->v,
-                   diag_fail(r->v->ctx, SN_ERR_INTERNAL, "plan: a place has too many registers"));
-  else
-    out->regs[out->n_regs++] = t;
-}
-
-/* A coordinate's number; its registers that are not known go to `out`. */
-static int64_t coord_position(const element_run *r, const coord *c, int lane, int of,
-                              position *out) {
-  spot s = {.number = expect_size(r->v, c->offset)};
-  for (int k = 0; k < c->n; k++) {
-    const term *t = &c->terms[k];
-    if (t->axis != TERM_REG) {
-      s.number += axis_term(r, t, lane);
-      continue;
-    }
-    sym index = lane_of(r->v, t->from, lane);
-    int64_t stride = expect_size(r->v, t->stride), size = expect_size(r->v, t->mod);
-    if (index.known)
-      spot_add(&s, index, stride, size);
-    else
-      position_add(r, (struct position_term){of, stride, size, index}, out);
-  }
-  return s.number;
-}
-
-/* False where a check is known to fail. */
-static bool position_checks(const element_run *r, const place *at, int lane, position *out) {
-  outcome o = {0};
+/* False where a check fails. */
+static bool position_of(const element_run *r, const place *at, int lane, int64_t *out) {
   for (int k = 0; k < at->n_checks; k++) {
     const struct place_check *c = &at->checks[k];
-    int64_t size = expect_size(r->v, c->size), divisor = expect_size(r->v, c->divisor);
-    spot s = terms_spot(r, c->of.offset, c->of.terms, c->of.n, lane);
-    outcome_add(&o, s, size, divisor);
-    if (o.fails)
+    if (!check_passes(terms_at(r, c->of.offset, c->of.terms, c->of.n, lane),
+                      expect_size(r->v, c->size), expect_size(r->v, c->divisor)))
       return false;
-    if (!s.regs)
-      continue;
-    if (out->n_checks == PLACE_CHECKS) {
-      expect_give_up(r->v,
-                     diag_fail(r->v->ctx, SN_ERR_INTERNAL, "plan: a place has too many checks"));
-      return false;
-    }
-    int of = out->n_checks++;
-    int64_t offset = coord_position(r, &c->of, lane, -1 - of, out);
-    out->checks[of].offset = offset;
-    out->checks[of].size = size;
-    out->checks[of].divisor = divisor;
   }
-  out->checked = o;
-  return true;
-}
-
-static bool position_of(const element_run *r, const place *at, int lane, position *out) {
-  out->n_regs = out->n_checks = 0;
-  if (!position_checks(r, at, lane, out))
-    return false;
+  memset(out, 0, SN_MAX_RANK * sizeof *out);
   for (int d = 0; d < at->rank; d++)
-    out->at[d] = coord_position(r, &at->c[d], lane, d, out);
+    out[d] = terms_at(r, at->c[d].offset, at->c[d].terms, at->c[d].n, lane);
   return true;
 }
 
@@ -171,36 +108,17 @@ static reg serve_input(elem_ctx *c, int i, const place *at) {
   r->n_inputs++;
   r->shown = value;
   if (r->demanding && i < 64 && !(v->demanded >> i & 1))
-    return push_one(v, sym_load(value, dtype, (spot){.number = i + 1 == v->perturbed}));
+    return push_one(v, sym_load(&v->cases, value, dtype, i + 1 == v->perturbed));
   wide w = {.n = place_varies(r, at) ? VERIFY_SAMPLES : 1};
   int lanes = w.n > 1 ? r->n_lanes : 1;
   for (int lane = 0; lane < w.n; lane++)
     w.s[lane] = sym_number(dtype, 0);
   for (int lane = 0; lane < lanes && v->status == SN_OK; lane++) {
-    position where;
-    if (position_of(r, at, lane, &where))
-      w.s[lane] = outcome_guard(where.checked, expect_at(v, value, &where, false));
+    int64_t where[SN_MAX_RANK];
+    if (position_of(r, at, lane, where))
+      w.s[lane] = expect_at(v, value, where, false);
   }
   return push(v, &w);
-}
-
-/* A number from coordinates: anywhere, and where the checks of the place pass. */
-static sym add_number(const element_run *r, const instr *i, int lane, const sym *in) {
-  spot s = terms_spot(r, i->at.base, i->at.terms, i->at.n_terms, lane);
-  bool word = i->op == REGION_WORD;
-  int64_t times = 0;
-  sym is = word ? sym_word(i->x, in, s) : sym_index((sn_dtype)i->dtype, s);
-  for (int k = 0; s.regs && r->checked.zero.lead && k < i->at.n_terms; k++) {
-    const term *t = &i->at.terms[k];
-    if (t->axis == TERM_REG)
-      times += spot_factor(r->checked.zero.lead, lane_of(r->v, t->from, lane),
-                           expect_size(r->v, t->stride), expect_size(r->v, t->mod));
-  }
-  if (!times)
-    return is;
-  s = outcome_spot(r->checked, s, times);
-  return outcome_either(r->checked, word ? sym_word(i->x, in, s) : sym_index((sn_dtype)i->dtype, s),
-                        is);
 }
 
 static sym add_lane(const element_run *r, const instr *i, int lane) {
@@ -215,15 +133,17 @@ static sym add_lane(const element_run *r, const instr *i, int lane) {
   case REGION_NUMBER: return sym_number(dtype, i->x);
   case REGION_SIZE: return sym_number(dtype, (double)expect_size(v, i->size));
   case REGION_INDEX:
-  case REGION_WORD: return add_number(r, i, lane, in);
+    return sym_number(dtype, (double)terms_at(r, i->at.base, i->at.terms, i->at.n_terms, lane));
+  case REGION_WORD:
+    return sym_word(i->x, in, terms_at(r, i->at.base, i->at.terms, i->at.n_terms, lane));
   case REGION_INSIDE: {
-    outcome o = {0};
-    for (int k = 0; k < i->at.n_checks; k++) {
+    bool passes = true;
+    for (int k = 0; k < i->at.n_checks && passes; k++) {
       const check *q = &i->at.checks[k];
-      outcome_add(&o, terms_spot(r, q->offset, q->terms, q->n_terms, lane), expect_size(v, q->size),
-                  expect_size(v, q->divisor));
+      passes = check_passes(terms_at(r, q->offset, q->terms, q->n_terms, lane),
+                            expect_size(v, q->size), expect_size(v, q->divisor));
     }
-    return outcome_sym(o);
+    return sym_number(SN_BOOL, passes);
   }
   default: return sym_alu((alu)i->code, dtype, in, i->x, i->y);
   }
@@ -309,28 +229,12 @@ static const elem_services services = {
 
 /* --- elements --- */
 
-static void place_of(verifier *v, int rank, const position *at, place *out) {
+static void place_at(int rank, const int64_t *at, place *out) {
   out->rank = rank;
-  out->n_checks = at->n_checks;
+  out->n_checks = 0;
   for (int d = 0; d < rank; d++) {
     out->c[d].n = 0;
-    out->c[d].offset = at->at[d];
-  }
-  for (int k = 0; k < at->n_checks; k++) {
-    out->checks[k].of.n = 0;
-    out->checks[k].of.offset = at->checks[k].offset;
-    out->checks[k].size = at->checks[k].size;
-    out->checks[k].divisor = at->checks[k].divisor;
-  }
-  for (int k = 0; k < at->n_regs; k++) {
-    const struct position_term *t = &at->regs[k];
-    coord *c = t->of < 0 ? &out->checks[-1 - t->of].of : &out->c[t->of];
-    if (c->n < COORD_TERMS)
-      c->terms[c->n++] = (term){.axis = TERM_REG,
-                                .from = push_one(v, t->index),
-                                .stride = t->stride,
-                                .div = 1,
-                                .mod = t->size};
+    out->c[d].offset = at[d];
   }
 }
 
@@ -368,20 +272,20 @@ static bool node_numbers(verifier *v, uint32_t index) {
   return true;
 }
 
-sym element_run_at(verifier *v, uint32_t value, const position *at) {
+sym element_run_at(verifier *v, uint32_t value, const int64_t *at) {
   const value_info *info = &v->g->values[value];
   const node *n = &v->g->nodes[info->node];
   const op_desc *op = graph_op(v->g, n);
   int mark = v->n_regs;
   place where;
-  element_run r = {.v = v, .node = info->node, .demanding = v->demanding, .checked = at->checked};
+  element_run r = {.v = v, .node = info->node, .demanding = v->demanding};
   v->demanding = false;
   if (!node_numbers(v, info->node)) {
     expect_give_up(v, SN_ERR_NO_MEMORY);
     return (sym){0};
   }
   v->depth++;
-  place_of(v, v->types[value].shape.rank, at, &where);
+  place_at(v->types[value].shape.rank, at, &where);
   r.c = (elem_ctx){.services = &services,
                    .graph = v->g,
                    .op = n->op,

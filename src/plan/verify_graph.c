@@ -12,7 +12,7 @@ enum { FIRST_MEMO = 256, DEEP = 32 };
 
 struct put_off {
   uint32_t value;
-  position at;
+  int64_t at[SN_MAX_RANK];
 };
 
 int64_t expect_size(const verifier *v, sn_dim d) {
@@ -22,14 +22,15 @@ int64_t expect_size(const verifier *v, sn_dim d) {
   return x;
 }
 
-sym expect_load(const verifier *v, uint32_t value, spot at) {
+sym expect_load(const verifier *v, uint32_t value, int64_t at) {
   const node *n = &v->g->nodes[v->g->values[value].node];
   sn_dtype dtype = v->types[value].dtype;
   const attrs_constant *c = n->attrs;
-  if (n->op == OP_constant && !at.regs && at.number >= 0 &&
-      (size_t)(at.number + 1) * sn_dtype_size(dtype) <= c->data.size)
-    return sym_number(dtype, dtype_load(dtype, c->data.data, at.number));
-  return sym_load(value, dtype, at);
+  if (v->numbers && expect_count(v, value) == 0) /* an index into nothing fails the run */
+    return sym_number(dtype, 0);
+  if (n->op == OP_constant && at >= 0 && (size_t)(at + 1) * sn_dtype_size(dtype) <= c->data.size)
+    return sym_number(dtype, dtype_load(dtype, c->data.data, at));
+  return sym_load(&v->cases, value, dtype, at);
 }
 
 /* --- what is remembered --- */
@@ -68,31 +69,19 @@ static void remember(verifier *v, uint64_t key, sym is) {
   *slot = (memo_entry){key, v->serial, v->missing ? v->attempt : 0, is};
 }
 
-/* The row-major index; *times: the factor in it of what leads in a sum that is 0. */
-static spot linear(const verifier *v, uint32_t value, const position *at, int64_t *times) {
+static int64_t linear(const verifier *v, uint32_t value, const int64_t *at) {
   const sn_shape *shape = &v->types[value].shape;
-  int64_t strides[SN_MAX_RANK], stride = 1;
-  spot s = {0};
+  int64_t number = 0, stride = 1;
   for (int d = shape->rank - 1; d >= 0; d--) {
-    strides[d] = stride;
-    s.number += at->at[d] * stride;
+    number += at[d] * stride;
     stride *= expect_size(v, shape->dim[d]);
   }
-  *times = 0;
-  for (int k = 0; k < at->n_regs; k++) {
-    const struct position_term *t = &at->regs[k];
-    if (t->of < 0)
-      continue;
-    int64_t by = t->stride * strides[t->of];
-    spot_add(&s, t->index, by, t->size);
-    *times += spot_factor(at->checked.zero.lead, t->index, by, t->size);
-  }
-  return s;
+  return number;
 }
 
 /* --- what is too deep --- */
 
-static sym put_off(verifier *v, uint32_t value, const position *at) {
+static sym put_off(verifier *v, uint32_t value, const int64_t *at) {
   if (v->n_put_off == v->cap_put_off) {
     int wider = v->cap_put_off * 2 + 16;
     struct put_off *grown = arena_array(&v->memory, (size_t)wider, sizeof *grown);
@@ -106,42 +95,28 @@ static sym put_off(verifier *v, uint32_t value, const position *at) {
     v->cap_put_off = wider;
   }
   v->put_off[v->n_put_off].value = value;
-  v->put_off[v->n_put_off++].at = *at;
+  memcpy(v->put_off[v->n_put_off++].at, at, sizeof v->put_off->at);
   v->missing = true;
   return (sym){0};
 }
 
-/* A reshape at plain coordinates keeps the row-major number; there are many, and place_reshape is for expressions. */
-static bool is_plain_reshape(const node *n, const position *at) {
-  return n->op == OP_reshape && !at->n_regs && !at->n_checks;
-}
-
-static const position *below_reshape(const verifier *v, const node *n, int64_t number,
-                                     position *out) {
-  out->n_regs = out->n_checks = 0;
-  out->checked = (outcome){0};
-  expect_coordinates(&v->types[n->in[0].id], number, out->at);
-  return out;
-}
-
-sym expect_at(verifier *v, uint32_t value, const position *at, bool inside) {
+sym expect_at(verifier *v, uint32_t value, const int64_t *at, bool inside) {
   const node *n;
-  position below;
-  int64_t times;
-  spot s;
+  int64_t below[SN_MAX_RANK], number;
   for (;; inside = false) {
     n = &v->g->nodes[v->g->values[value].node];
-    s = linear(v, value, at, &times);
+    number = linear(v, value, at);
     if ((v->loaded[value] == v->serial && v->seen_through[value] != v->serial && !inside) ||
         !graph_op(v->g, n)->impl->element || value != n->first)
-      return expect_load(v, value, outcome_spot(at->checked, s, times));
-    if (!v->numbers || v->demanding || !is_plain_reshape(n, at))
+      return expect_load(v, value, number);
+    /* a reshape keeps the row-major number; there are many, and place_reshape is for expressions */
+    if (!v->numbers || v->demanding || n->op != OP_reshape)
       break;
-    at = below_reshape(v, n, s.number, &below);
+    expect_coordinates(&v->types[n->in[0].id], number, below);
+    at = below;
     value = n->in[0].id;
   }
-  uint64_t key = hash_mix(hash_mix(hash_mix(HASH_SEED, value), (uint64_t)s.number), s.regs);
-  key = hash_mix(key, at->checked.unknown);
+  uint64_t key = hash_mix(hash_mix(HASH_SEED, value), (uint64_t)number);
   const memo_entry *known = memo_slot(v, key);
   if (known->serial == v->serial && !inside &&
       (known->missing == 0 || known->missing == v->attempt)) {
@@ -160,7 +135,7 @@ sym expect_at(verifier *v, uint32_t value, const position *at, bool inside) {
 }
 
 /* One attempt: false when something was put off. */
-static bool attempt(verifier *v, uint32_t value, const position *at, bool inside, sym *out) {
+static bool attempt(verifier *v, uint32_t value, const int64_t *at, bool inside, sym *out) {
   v->attempt++;
   v->missing = false;
   *out = expect_at(v, value, at, inside);
@@ -172,13 +147,14 @@ static void catch_up(verifier *v) {
   sym is;
   while (v->n_put_off > 0 && v->status == SN_OK) {
     int last = v->n_put_off - 1;
-    position deep = v->put_off[last].at;
-    if (attempt(v, v->put_off[last].value, &deep, false, &is))
+    int64_t deep[SN_MAX_RANK];
+    memcpy(deep, v->put_off[last].at, sizeof deep);
+    if (attempt(v, v->put_off[last].value, deep, false, &is))
       v->n_put_off = last;
   }
 }
 
-static sym settle(verifier *v, uint32_t value, const position *at, bool inside) {
+static sym settle(verifier *v, uint32_t value, const int64_t *at, bool inside) {
   bool demanding = v->demanding, found = *requires_found(v);
   sym is;
   v->n_put_off = 0;
@@ -192,14 +168,10 @@ static sym settle(verifier *v, uint32_t value, const position *at, bool inside) 
 }
 
 sym expect_element(verifier *v, uint32_t value, const int64_t *at, bool inside) {
-  position where; /* large: only what is used is set */
-  where.n_regs = where.n_checks = 0;
-  where.checked = (outcome){0};
-  memcpy(where.at, at, sizeof where.at);
-  return settle(v, value, &where, inside);
+  return settle(v, value, at, inside);
 }
 
-sym expect_shown(verifier *v, uint32_t value, const position *at) {
+sym expect_shown(verifier *v, uint32_t value, const int64_t *at) {
   return settle(v, value, at, false);
 }
 

@@ -1,10 +1,10 @@
-/* For verify_graph.c and verify_element.c: where in a value of the graph an element is executed. */
+/* For verify_graph.c and verify_element.c: elements of values of the graph, at plain coordinates. */
 #ifndef SINEW_PLAN_VERIFY_GRAPH_H
 #define SINEW_PLAN_VERIFY_GRAPH_H
 
 #include "plan/verify.h"
 
-enum { ELEMENT_REGS = 8192, PLACE_REGS = 8, PLACE_CHECKS = 4 };
+enum { ELEMENT_REGS = 8192 };
 
 /* A register of an element: one lane, or one for each sample of the reduction that is open. */
 typedef struct wide {
@@ -17,26 +17,10 @@ struct node_numbers {
   const sn_type *in;
 };
 
-/* A place whose coordinates are numbers but for registers that are not known. Checks that pass are gone; those of which one cannot
- * know stay, since loads below are under them too. */
-typedef struct position {
-  int64_t at[SN_MAX_RANK];
-  int n_regs, n_checks;
-  struct position_term {
-    int of; /* an axis; or a check, as -1 - its number */
-    int64_t stride, size;
-    sym index;
-  } regs[PLACE_REGS];
-  struct {
-    int64_t offset, size, divisor;
-  } checks[PLACE_CHECKS];
-  outcome checked; /* of the checks: none fails */
-} position;
-
 /* The element of a value at a place, through what is remembered. */
-sym expect_at(verifier *v, uint32_t value, const position *at, bool inside);
+sym expect_at(verifier *v, uint32_t value, const int64_t *at, bool inside);
 /* The same through the op's `element`; the value's node has one. */
-sym element_run_at(verifier *v, uint32_t value, const position *at);
+sym element_run_at(verifier *v, uint32_t value, const int64_t *at);
 static inline void expect_give_up(verifier *v, sn_status status) {
   if (v->status == SN_OK)
     v->status = status;

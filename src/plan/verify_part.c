@@ -257,6 +257,20 @@ static bool has_requires(const step *s, const part *p) {
   return false;
 }
 
+static sn_status verify_part(verifier *v, int at_step, const part *of) {
+  const step *st = &v->p->steps[at_step];
+  cases_start(&v->cases);
+  do {
+    SN_TRY(verify_is_loop(st)        ? verify_loop(v, at_step, &of->u.loop)
+           : st->kind == STEP_MATMUL ? verify_matmul(v, at_step, &of->u.matmul)
+                                     : verify_core(v, at_step, &of->u.core));
+    requires_settle(v);
+    SN_TRY(v->status);
+  } while (cases_next(&v->cases, v->again));
+  requires_close_part(v, v->cases.n);
+  return SN_OK;
+}
+
 sn_status verify_regions(verifier *v) {
   for (int s = 0; s < program_steps(v->p); s++) {
     const step *st = &v->p->steps[s];
@@ -264,11 +278,7 @@ sn_status verify_regions(verifier *v) {
       const part *of = &st->parts[k];
       if (v->again && !has_requires(st, of) && verify_fixed(v, st, of))
         continue;
-      SN_TRY(verify_is_loop(st)        ? verify_loop(v, s, &of->u.loop)
-             : st->kind == STEP_MATMUL ? verify_matmul(v, s, &of->u.matmul)
-                                       : verify_core(v, s, &of->u.core));
-      requires_settle(v);
-      SN_TRY(v->status);
+      SN_TRY(verify_part(v, s, of));
     }
   }
   return SN_OK;

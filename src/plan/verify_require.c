@@ -14,6 +14,7 @@ typedef struct offer {
 typedef struct demand {
   uint32_t node;
   bool met;
+  int held;           /* cases of the part at hand in which it was offered */
   uint64_t arguments; /* that it depends on */
 } demand;
 
@@ -136,9 +137,17 @@ void requires_settle(verifier *v) {
       continue;
     r->matching = r->found = true;
     ask(v, &r->demands[k]);
-    r->demands[k].met = r->found;
+    r->demands[k].held += r->found;
   }
   r->n_offers = 0;
+}
+
+void requires_close_part(verifier *v, int n_cases) {
+  struct requires *r = v->requires;
+  for (int k = 0; k < r->n_demands; k++) {
+    r->demands[k].met = r->demands[k].met || r->demands[k].held == n_cases;
+    r->demands[k].held = 0;
+  }
 }
 
 /* What a node requires of its first element, one argument looking different (counted from 1; 0: none). */
@@ -165,6 +174,7 @@ static uint64_t arguments_of(verifier *v, const node *n) {
 static sn_status find_demands(verifier *v) {
   struct requires *r = v->requires;
   const sn_graph *g = v->g;
+  cases_start(&v->cases);
   expect_open_part(v);
   for (uint32_t k = 0; k < g->n_nodes; k++) {
     const node *n = &g->nodes[k];
@@ -216,11 +226,16 @@ sn_status requires_start(verifier *v) {
 /* Whether a node requires anything when nothing is offered: it may be over no elements, or hold as it stands. */
 static bool demands_elements(verifier *v, const demand *d) {
   struct requires *r = v->requires;
-  expect_open_part(v);
-  r->n_offers = 0;
-  r->found = true;
-  ask(v, d);
-  return !r->found;
+  bool any = false;
+  cases_start(&v->cases);
+  do {
+    expect_open_part(v);
+    r->n_offers = 0;
+    r->found = true;
+    ask(v, d);
+    any = any || !r->found;
+  } while (cases_next(&v->cases, v->again));
+  return any;
 }
 
 sn_status requires_end(verifier *v) {
