@@ -64,9 +64,9 @@ sn_value random_any(random_graph *r, const sn_type *type) {
   sn_value v = random_draw(r, 8) ? pick(r, type) : SN_NONE;
   if (v.id)
     return v;
-  sn_type fresh = type      ? *type
-                  : r->wide ? random_wide_type(r)
-                            : usual[random_draw(r, COUNT_OF(usual))];
+  sn_type fresh = type                       ? *type
+                  : r->kind != RANDOM_NARROW ? random_wide_type(r)
+                                             : usual[random_draw(r, COUNT_OF(usual))];
   return random_leaf(r, fresh, NULL, 0);
 }
 
@@ -78,7 +78,7 @@ static void add_case(random_graph *r) {
   op_test_case c;
   sn_graph *own = NULL;
   sn_value first, in[CASE_MAX_INPUTS] = {{0}};
-  bool jumps = left_out(op->name), on_leaves = r->wide && op->impl->ref;
+  bool jumps = left_out(op->name), on_leaves = r->kind != RANDOM_NARROW && op->impl->ref;
   if ((jumps && !on_leaves) || chosen->error || case_load(r->ctx, table, chosen->text, &c) != SN_OK)
     return;
   if (c.n_in < CASE_MAX_INPUTS && case_graph(&c, &own, &first) == SN_OK) {
@@ -173,7 +173,11 @@ static void add_matmul(random_graph *r) {
 }
 
 static void add_one(random_graph *r) {
-  if (r->wide && random_draw(r, 2)) {
+  if (r->kind == RANDOM_CHAINS) {
+    random_chain_op(r);
+    return;
+  }
+  if (r->kind == RANDOM_WIDE && random_draw(r, 2)) {
     random_wide_op(r);
     return;
   }
@@ -238,12 +242,12 @@ static void add_gradients(random_graph *r, const bool *read) {
     }
 }
 
-static sn_status make(random_graph *r, sn_ctx *ctx, uint64_t seed, int n_ops, bool wide,
-                      bool gradients) {
-  *r = (random_graph){.ctx = ctx, .state = seed * 7919 + 1, .wide = wide};
+static sn_status make(random_graph *r, sn_ctx *ctx, uint64_t seed, int n_ops,
+                      random_graph_kind kind, bool gradients) {
+  *r = (random_graph){.ctx = ctx, .state = seed * 7919 + 1, .kind = kind};
   arena_init(&r->memory, ctx);
   SN_TRY(graph_create(ctx, op_table_get(), &r->g));
-  if (wide) {
+  if (kind != RANDOM_NARROW) {
     (void)sn_symbol(r->g, "n", RANDOM_GRAPH_SYMBOL);
     (void)sn_symbol(r->g, "m", RANDOM_GRAPH_SYMBOL_M);
   }
@@ -260,21 +264,25 @@ static sn_status make(random_graph *r, sn_ctx *ctx, uint64_t seed, int n_ops, bo
 }
 
 /* With gradients if there are any. */
-static sn_status make_or_without(random_graph *r, sn_ctx *ctx, uint64_t seed, int n_ops, bool wide,
-                                 bool gradients) {
-  sn_status status = make(r, ctx, seed, n_ops, wide, gradients);
+static sn_status make_or_without(random_graph *r, sn_ctx *ctx, uint64_t seed, int n_ops,
+                                 random_graph_kind kind, bool gradients) {
+  sn_status status = make(r, ctx, seed, n_ops, kind, gradients);
   if (status != SN_ERR_UNSUPPORTED && status != SN_ERR_INVALID)
     return status;
   random_graph_end(r);
-  return make(r, ctx, seed, n_ops, wide, false);
+  return make(r, ctx, seed, n_ops, kind, false);
 }
 
 sn_status random_graph_make(random_graph *r, sn_ctx *ctx, uint64_t seed, int n_ops) {
-  return make_or_without(r, ctx, seed, n_ops, false, seed % 3 == 0);
+  return make_or_without(r, ctx, seed, n_ops, RANDOM_NARROW, seed % 3 == 0);
 }
 
 sn_status random_graph_make_wide(random_graph *r, sn_ctx *ctx, uint64_t seed, int n_ops) {
-  return make_or_without(r, ctx, seed, n_ops, true, seed % 2 == 0);
+  return make_or_without(r, ctx, seed, n_ops, RANDOM_WIDE, seed % 2 == 0);
+}
+
+sn_status random_graph_make_chains(random_graph *r, sn_ctx *ctx, uint64_t seed, int n_ops) {
+  return make_or_without(r, ctx, seed, n_ops, RANDOM_CHAINS, seed % 5 == 0);
 }
 
 void random_graph_end(random_graph *r) {
