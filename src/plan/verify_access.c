@@ -322,9 +322,13 @@ static bool touches_nothing(const verifier *v, const use *u, const int64_t *exte
   for (int d = 0; d < n; d++)
     if (extents[d] <= 0)
       return true;
-  for (int k = 0; k < a->n_checks; k++)
-    if (verify_size(v, a->checks[k].size) <= 0)
+  for (int k = 0; k < a->n_checks; k++) {
+    const check *c = &a->checks[k];
+    if (verify_size(v, c->size) <= 0 ||
+        (!c->n_terms && !check_passes(verify_size(v, c->offset), verify_size(v, c->size),
+                                      verify_size(v, c->divisor))))
       return true;
+  }
   for (int k = 0; k < a->n_terms && !u->store && count == 0; k++)
     if (a->terms[k].axis == TERM_REG && verify_size(v, a->terms[k].mod) == 0)
       return true;
