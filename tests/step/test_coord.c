@@ -575,3 +575,48 @@ TEST(tables) {
   CHECK_EQ_INT(instr_arguments(&(instr){.op = REGION_LOAD}), 0);
   CHECK_EQ_INT(instr_arguments(&(instr){.op = REGION_REQUIRE}), 2);
 }
+
+/* A place in [.., wide] whose last coordinate is `stride` times axis 0 and `dilation` times axis 1, of `n` and `k` points. */
+static bool windows_cover(sn_graph *g, sn_dim wide, sn_dim n, sn_dim k, sn_dim stride,
+                          sn_dim dilation, sn_dim offset) {
+  const sn_dim extents[] = {n, k, 1};
+  place at = {.rank = 2};
+  at.c[1] = (coord){.n = 2,
+                    .offset = offset,
+                    .terms = {{.axis = 0, .stride = stride, .div = 1},
+                              {.axis = 1, .stride = dilation, .div = 1}}};
+  return place_covers(g, extents, 3, SN_SHAPE(1, wide), &at);
+}
+
+TEST(what_windows_cover) {
+  sn_ctx *ctx;
+  sn_graph *g;
+  REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
+  if (CHECK(sn_graph_create(ctx, &g) == SN_OK)) {
+    sn_dim m = sn_symbol(g, "m", 7);
+    CHECK(windows_cover(g, 6, 2, 3, 3, 1, 0));
+    CHECK(windows_cover(g, 4, 2, 2, 1, 2, 0)); /* beside each other, dilated */
+    CHECK(windows_cover(g, sn_dim_mul(g, m, 3), m, 3, 3, 1, 0));
+    CHECK(windows_cover(g, m, m, 1, 1, 1, 0));
+    CHECK(!windows_cover(g, 7, 2, 3, 3, 1, 0)); /* the last is left out */
+    CHECK(!windows_cover(g, 4, 1, 3, 3, 1, 0));
+    CHECK(!windows_cover(g, 6, 2, 3, 2, 1, 0)); /* overlap, though as many points as elements */
+    CHECK(!windows_cover(g, m, m, 3, 1, 1, 0));
+    CHECK(!windows_cover(g, 6, 2, 3, 3, 1, -1));
+    /* an axis that the place does not name; a check; a quotient; a register */
+    const sn_dim extents[] = {4, 5};
+    place at = {.rank = 1};
+    at.c[0] = coord_axis(0);
+    CHECK(place_covers(g, extents, 1, SN_SHAPE(4), &at));
+    CHECK(!place_covers(g, extents, 2, SN_SHAPE(4), &at));
+    at.n_checks = 1;
+    CHECK(!place_covers(g, extents, 1, SN_SHAPE(4), &at));
+    at.n_checks = 0;
+    at.c[0].terms[0].div = 2;
+    CHECK(!place_covers(g, extents, 1, SN_SHAPE(2), &at));
+    at.c[0] = elem_at(0, 4);
+    CHECK(!place_covers(g, extents, 0, SN_SHAPE(4), &at));
+    sn_graph_destroy(g);
+  }
+  sn_ctx_destroy(ctx);
+}
