@@ -1,6 +1,7 @@
 /* See borders.h. */
 #include "support/borders.h"
 
+#include "device/cpu/order.h"
 #include "device/vulkan/emit_borders.h"
 #include "ir/dtype.h"
 #include "support/test.h"
@@ -10,6 +11,18 @@
 #include <stdlib.h>
 
 enum { MOST_TEXT = 2000, MOST_BORDERS = 24 };
+
+/* Of the CPU device, whose constants stand beside their code, but for ORDER_MANY and ORDER_CHUNK: scan.c, scatter.c, attention.h and
+ * attention.c. Products, rows and points have powers of two. Sorts take a share of a row for "the first few". */
+enum {
+  CPU_SCAN_BLOCK = 2064,
+  CPU_SCAN_LANES = 512,
+  CPU_SCATTER_LIST = 1024,
+  CPU_SCATTER_COLUMNS = 256,
+  CPU_ATTENTION_KEYS = 96,
+  CPU_ATTENTION_CHUNK = 480,
+  CPU_SHARE = 8
+};
 
 /* What a size is of, beside a border's own number: `powers`: every power of two up to there is a border as well, as where threads and
  * points are dealt out; `most`: no larger ones. */
@@ -32,7 +45,7 @@ typedef struct kernel_border {
 #define ORDER_BORDERS                                                                            \
   ORDER_BLOCK_LEAST, ORDER_FEW, ORDER_BLOCK / 2, ORDER_BLOCK, 2 * ORDER_BLOCK,                   \
       ORDER_WAYS *ORDER_BLOCK, 2 * ORDER_WAYS *ORDER_BLOCK, ORDER_WAYS *ORDER_WAYS *ORDER_BLOCK, \
-      99999
+      ORDER_CHUNK, ORDER_MANY, 99999
 
 /* Threads of a workgroup of cores: 128 or 256. */
 #define TILES_OF(each)  (128 * (each)), (256 * (each))
@@ -60,11 +73,11 @@ static const kernel_border kernels[] = {
     {.name = "top-k in a block",
      .graph = X("[2, 2048]") "%2 = topk(%1) k=$ axis=1 largest=true\n" OUT2(2, 3),
      .fixed = true,
-     .at = {1, ORDER_FEW, 544, ORDER_BLOCK / 2, 1365, ORDER_BLOCK - 1}},
+     .at = {1, ORDER_BLOCK / CPU_SHARE, ORDER_FEW, 544, ORDER_BLOCK / 2, 1365, ORDER_BLOCK - 1}},
     {.name = "top-k in blocks",
      .graph = X("[2, 2049]") "%2 = topk(%1) k=$ axis=1 largest=false\n" OUT2(2, 3),
      .fixed = true,
-     .at = {1, ORDER_FEW, ORDER_BLOCK / 2, ORDER_BLOCK}},
+     .at = {1, ORDER_BLOCK / CPU_SHARE, ORDER_FEW, ORDER_BLOCK / 2, ORDER_BLOCK}},
     {.name = "permutation",
      .graph = IN(1, "key9", "i32", "[3]") "%2 = permutation(%1) n=$ stream=3\n" OUT1(2),
      .fixed = true,
@@ -88,7 +101,7 @@ static const kernel_border kernels[] = {
                                                     "top_k=$ top_p=1 min_p=0 repetition_penalty=1 "
                                                     "stream=1\n" OUT1(3),
      .fixed = true,
-     .at = {2, ORDER_FEW, ORDER_BLOCK, 2999}},
+     .at = {2, 3000 / CPU_SHARE, ORDER_FEW, ORDER_BLOCK, 2999}},
     {.name = "sample of top-p",
      .graph = X("[2, $]") IN(2, "key9", "i32", "[3]")
          IN(3, "seen50", "i32",
@@ -98,14 +111,15 @@ static const kernel_border kernels[] = {
     /* scans */
     {.name = "cumsum",
      .graph = X("[2, $]") "%2 = cumsum(%1) axis=1 exclusive=false reverse=false\n" OUT1(2),
-     .at = {1, SCAN_SHORT, CHUNKS_OF(SCAN_EACH), 2 * 256 * SCAN_EACH *SCAN_TILES, 99999}},
+     .at = {1, SCAN_SHORT, CHUNKS_OF(SCAN_EACH), 2 * 256 * SCAN_EACH *SCAN_TILES, CPU_SCAN_BLOCK,
+            99999}},
     {.name = "cumsum of columns",
      .graph = X("[1, $, 40]") "%2 = cumsum(%1) axis=1 exclusive=true reverse=true\n" OUT1(2),
      .most = 5000,
      .at = {1, SCAN_SHORT, CHUNKS_OF(SCAN_EACH / SCAN_LANES), 2048}},
     {.name = "columns of cumsum",
      .graph = X("[2, 300, $]") "%2 = cumsum(%1) axis=1 exclusive=false reverse=true\n" OUT1(2),
-     .at = {1, SCAN_LANES_LEAST, SCAN_LANES, 2 * SCAN_LANES}},
+     .at = {1, SCAN_LANES_LEAST, SCAN_LANES, 2 * SCAN_LANES, CPU_SCAN_LANES}},
     {.name = "cumprod",
      .graph = IN(1, "near one", "f32", "[$, 2]") "%2 = cumprod(%1) axis=0 exclusive=false "
                                                  "reverse=false\n" OUT1(2),
@@ -116,7 +130,7 @@ static const kernel_border kernels[] = {
      .graph = X("[50, 3]") IN(2, "at50", "i32", "[$]")
          IN(3, "v", "f32", "[$, 3]") "%4 = scatter_add(%1, %2, %3)\n" OUT1(4),
      .most = 5000,
-     .at = {1, SCATTER_CHUNK, SCATTER_FEW, 3 * SCATTER_CHUNK, ORDER_BLOCK}},
+     .at = {1, SCATTER_CHUNK, SCATTER_FEW, 3 * SCATTER_CHUNK, CPU_SCATTER_LIST, ORDER_BLOCK}},
     {.name = "scatter_set",
      .graph = X("[700]") IN(2, "at700", "i32", "[$]")
          IN(3, "v", "f32", "[$]") "%4 = scatter_set(%1, %2, %3)\n" OUT1(4),
@@ -135,6 +149,10 @@ static const kernel_border kernels[] = {
          IN(3, "v", "f32", "[2, $]") "%4 = scatter_along_set(%1, %2, %3) axis=1\n" OUT1(4),
      .most = 5000,
      .at = {1, SCATTER_FEW, ORDER_BLOCK}},
+    {.name = "columns of scatter",
+     .graph = X("[9, $]") IN(2, "at9", "i32", "[150]")
+         IN(3, "v", "f32", "[150, $]") "%4 = scatter_add(%1, %2, %3)\n" OUT1(4),
+     .at = {1, 4, CPU_SCATTER_COLUMNS}},
     {.name = "rows of scatter",
      .graph = X("[$, 3]") IN(2, "at1", "i32", "[200]")
          IN(3, "v", "f32", "[200, 3]") "%4 = scatter_add(%1, %2, %3)\n" OUT1(4),
@@ -244,7 +262,8 @@ static const kernel_border kernels[] = {
          IN(3, "v", "f32", "[1, 2, $, 8]") "%4 = attention(%1, %2, %3, none, none, none, none) "
                                            "scale=0.3 causal=none window=0 softcap=0 "
                                            "layout=bhsd\n" OUT1(4),
-     .powers = 16384},
+     .powers = 16384,
+     .at = {CPU_ATTENTION_KEYS, CPU_ATTENTION_CHUNK, 2 * CPU_ATTENTION_CHUNK}},
     {.name = "keys of many",
      .graph = X("[1, 1, 70, 8]") IN(2, "k", "f32", "[1, 1, $, 8]")
          IN(3, "v", "f32", "[1, 1, $, 8]") "%4 = attention(%1, %2, %3, none, none, none, none) "
@@ -306,13 +325,13 @@ static void check_text(const char *source, const plan_numbers *n, int n_numbers,
 static void check_border(const kernel_border *b, int64_t border, border_check *check) {
   enum { SIZES = 5, LONG_SUM = 10000 };
   const double long_tolerance = 1e-4; /* of products that all but cancel */
-  const int64_t sizes[SIZES] = {border + 1, border, border - 1, 1, 0};
+  const int64_t sizes[SIZES] = {1, 0, border + 1, border, border - 1};
   plan_numbers n[SIZES];
   char source[MOST_TEXT], size[24];
   for (int i = 0; i < SIZES; i++)
     n[i] = (plan_numbers){
         .bindings = &sizes[i], .fill = number, .tolerance = border > LONG_SUM ? long_tolerance : 0};
-  for (int i = 0; i < 3; i++) {
+  for (int i = 2; i < SIZES; i++) {
     snprintf(size, sizeof size, "%lld", (long long)sizes[i]);
     write_text(b, size, 0, source);
     check_text(source, &n[i], 1, check);
@@ -340,17 +359,25 @@ static int list_borders(const kernel_border *b, int64_t *out) {
   return n;
 }
 
-void borders_each(int64_t from, int64_t to, border_check *check) {
-  for (size_t k = 0; k < COUNT_OF(kernels); k++) {
-    int64_t at[MOST_BORDERS + 32];
-    int n = list_borders(&kernels[k], at);
-    for (int i = 0; i < n; i++) {
-      bool again = i > 0 && at[i] == at[i - 1];
-      if (again || at[i] < from || at[i] > to ||
-          !test_begin("%s/%lld", kernels[k].name, (long long)at[i]))
-        continue;
-      check_border(&kernels[k], at[i], check);
-      test_end();
-    }
+static void walk_borders(const kernel_border *b, int64_t from, int64_t to, border_check *check) {
+  int64_t at[MOST_BORDERS + 32];
+  int n = list_borders(b, at);
+  for (int i = 0; i < n; i++) {
+    bool again = i > 0 && at[i] == at[i - 1];
+    if (again || at[i] < from || at[i] > to || !test_begin("%s/%lld", b->name, (long long)at[i]))
+      continue;
+    check_border(b, at[i], check);
+    test_end();
   }
+}
+
+void borders_each(int64_t from, int64_t to, border_check *check) {
+  for (size_t k = 0; k < COUNT_OF(kernels); k++)
+    walk_borders(&kernels[k], from, to, check);
+}
+
+void borders_of(const char *kernel, int64_t from, int64_t to, border_check *check) {
+  for (size_t k = 0; k < COUNT_OF(kernels); k++)
+    if (strcmp(kernels[k].name, kernel) == 0)
+      walk_borders(&kernels[k], from, to, check);
 }

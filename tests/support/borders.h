@@ -2,7 +2,7 @@
  * at which kernels of the Vulkan device go another way (device/vulkan/emit_borders.h).
  *
  * For each border b a graph is made of sizes b - 1, b and b + 1, and once more with a symbol of at most b + 1 in its place,
- * bound to these, to 1 and to 0: plans go by the greatest size and then run all others.
+ * bound to 1, to 0 and to these: plans go by the greatest size and run all others, and begin with one that is small.
  *
  *   TEST_WALK(interpreted) { borders_each(0, 300, check); }
  */
@@ -16,5 +16,7 @@ typedef void border_check(const sn_graph *g, const plan_numbers *n, int n_number
 
 /* Borders from … to; each as a sub-test of the running walk, "sort/2048". */
 void borders_each(int64_t from, int64_t to, border_check *check);
+/* Those of one kernel. */
+void borders_of(const char *kernel, int64_t from, int64_t to, border_check *check);
 
 #endif
