@@ -406,3 +406,31 @@ TEST(wrong_divisions_are_found) {
   sn_graph_destroy(g);
   sn_ctx_destroy(ctx);
 }
+
+/* Cores have no element to say what they require of sizes. */
+TEST(sizes_that_cores_require_are_demanded) {
+  static const char *const texts[] = {
+      "symbol n 7\n%1 = input() name=\"x\" dtype=f32 shape=[n]\n"
+      "%2 = topk(%1) k=3 axis=0 largest=true\noutput \"y\" %2\n",
+      "symbol n 7\n%1 = input() name=\"x\" dtype=f32 shape=[2, n]\n"
+      "%2 = input() name=\"key\" dtype=i32 shape=[3]\n"
+      "%3 = sample(%1, %2, none) temperature=1 top_k=0 top_p=1 min_p=0 repetition_penalty=1 "
+      "stream=0\noutput \"y\" %3\n"};
+  for (size_t k = 0; k < COUNT_OF(texts); k++) {
+    sn_ctx *ctx;
+    sn_graph *g = NULL;
+    planned x = {0};
+    REQUIRE(sn_ctx_create(NULL, &ctx) == SN_OK);
+    if (CHECK(sn_graph_parse(ctx, texts[k], &g) == SN_OK) &&
+        CHECK(plan(ctx, g, false, &x) == SN_OK) && CHECK(plan_verify(x.p, x.lowered) == SN_OK)) {
+      CHECK_EQ_INT(x.p->n_requirements, 1);
+      x.p->n_requirements = 0;
+      CHECK(plan_verify(x.p, x.lowered) != SN_OK);
+      CHECK_STR_HAS(sn_ctx_message(ctx), "nothing refuses");
+      x.p->n_requirements = 1;
+    }
+    forget(&x);
+    sn_graph_destroy(g);
+    sn_ctx_destroy(ctx);
+  }
+}

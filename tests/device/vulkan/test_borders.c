@@ -4,7 +4,7 @@
 #include "support/test.h"
 #include "support/vm_program.h"
 
-enum { MOST = 600, EVERY = 9 };
+enum { MOST = 600, EVERY = 13 };
 
 /* Every so many of the graphs. */
 static void interpret(const sn_graph *g, const plan_numbers *n, int n_numbers) {
