@@ -2,6 +2,7 @@
 #include "device/vulkan/gpu.h"
 
 #include "device/vulkan/kernel.h"
+#include "support/files.h"
 #include "support/test.h"
 #include "support/vulkan_case.h"
 
@@ -419,6 +420,15 @@ TEST(what_was_compiled_is_kept) {
   cut_short(path);
   compile_one(100);
   CHECK_EQ_INT(size_of(path), size);
+  /* What is no file is neither read nor waited for, and stays. */
+  CHECK(remove(path) == 0 && mkfifo(path, 0600) == 0);
+  compile_one(100);
+  CHECK(remove(path) == 0 && mkdir(path, 0700) == 0);
+  compile_one(100);
+  CHECK_EQ_INT(remove(path), 0);
+  files_link("/dev/zero", path);
+  compile_one(100);
+  CHECK_EQ_INT(remove(path), 0);
   setenv("SINEW_CACHE", "/no/such/folder", 1);
   compile_one(100);
   setenv("SINEW_CACHE", "off", 1);
