@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef struct output {
@@ -20,14 +21,17 @@ static sn_status cannot(sn_ctx *ctx, const char *path) {
   return sn_ctx_fail(ctx, SN_ERR_IO, "%s: cannot be written: %s", path, strerror(errno));
 }
 
-/* path.NUMBER.tmp; *out is NULL after a failure. */
+/* path.NUMBER.tmp, with a number that hardly anybody has had, since what killed commands left stays there; *out is NULL after
+ * a failure. */
 static int create_beside(const char *path, char **out) {
   enum { TRIES = 100 };
   size_t size = strlen(path) + 40;
   int file = -1;
   *out = malloc(size);
-  for (long i = 0; *out && file < 0 && i < TRIES; i++) {
-    snprintf(*out, size, "%s.%ld.tmp", path, (long)getpid() + i);
+  for (int i = 0; *out && file < 0 && i < TRIES; i++) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    snprintf(*out, size, "%s.%lld%09ld.tmp", path, (long long)now.tv_sec, now.tv_nsec);
     file = open(*out, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (file < 0 && errno != EEXIST)
       break;

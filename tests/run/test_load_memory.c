@@ -150,6 +150,24 @@ TEST_WALK(the_allocator_counts_the_bytes_once) {
     }
 }
 
+/* Each tensor by itself would do, all of them would not: said before anything is asked for. */
+TEST(more_than_there_is_is_refused_at_once) {
+  enum { SMALL = 1 << 20 };
+  const int64_t large = INT64_C(1) << 35;
+  fault_heap heap = {0};
+  sn_ctx *ctx = fault_ctx(&heap);
+  sn_store *store;
+  REQUIRE(ctx && sn_store_create(ctx, &store) == SN_OK);
+  const char *folder = write_model("F32", 1, large);
+  CHECK_EQ_INT(load_checkpoint(store, folder, large), SN_ERR_NO_MEMORY);
+  CHECK_STR_HAS(sn_ctx_message(ctx), "loading needs 2.20 TB");
+  CHECK_EQ_INT(sn_store_count(store), 0);
+  CHECK(heap.peak < SMALL);
+  sn_store_destroy(store);
+  sn_ctx_destroy(ctx);
+  files_remove_folder(folder);
+}
+
 /* --- models --- */
 
 TEST(a_model_takes_the_bytes_of_its_weights) {
