@@ -80,7 +80,7 @@ SN_API size_t sn_model_weight_count(const sn_model *model);
 SN_API const char *const *sn_model_weight_names(const sn_model *model);
 /* Adds the weights to the store: fresh from the seed, or from the folder's safetensors (where the names may
  * lack the prefix "model." or "transformer.", as in files of a bare model). Loading changes no entry
- * unless all tensors are there, fit and could be read. */
+ * unless all tensors are there and fit, and takes the bytes once; what a read that fails leaves is said at sn_store_load. */
 SN_MUST_USE SN_API sn_status sn_model_init(const sn_model *model, sn_store *store, uint64_t seed);
 SN_MUST_USE SN_API sn_status sn_model_load(const sn_model *model, sn_store *store,
                                            const char *folder);

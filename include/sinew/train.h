@@ -133,7 +133,7 @@ SN_API int64_t sn_trainer_batches(const sn_trainer *trainer);
 SN_MUST_USE SN_API sn_status sn_trainer_save(const sn_trainer *trainer, const char *path,
                                              const sn_safetensors_pair *metadata,
                                              size_t n_metadata);
-/* Restores both; nothing changes unless all of it fits. */
+/* Restores both; nothing changes unless all of it fits. What a read that fails leaves is said at sn_store_load. */
 SN_MUST_USE SN_API sn_status sn_trainer_load(sn_trainer *trainer, const char *path);
 
 #ifdef __cplusplus
