@@ -70,6 +70,8 @@ SN_MUST_USE SN_API sn_status sn_store_save_weights(sn_store *store, const char *
 /* Restores a checkpoint: the file must hold every entry of the store, with its type; entries that only
  * the file has are added. */
 SN_MUST_USE SN_API sn_status sn_store_load(sn_store *store, const char *path);
+/* The same from an open file, for whoever has looked into it before: the path may lead to a newer one by now. */
+SN_MUST_USE SN_API sn_status sn_store_load_file(sn_store *store, sn_safetensors *file);
 /* Weights only: the entries named, which must be in the store, come from `file` (in any float dtype that
  * converts to theirs); other tensors of the file are ignored. */
 SN_MUST_USE SN_API sn_status sn_store_load_weights(sn_store *store, const char *const *names,

@@ -7,6 +7,9 @@
  *
  * That a lock is free proves nothing where locks may not reach other machines, or do not work. Temporaries there have no
  * lock, and names that are never removed.
+ *
+ * Process numbers say nothing of who is alive (in a container it is always 1), nor does age (a large save takes long, and clocks
+ * differ); files without a name (O_TMPFILE) cannot replace one that has it.
  */
 #ifndef SINEW_BASE_FILE_TEMPORARY_H
 #define SINEW_BASE_FILE_TEMPORARY_H

@@ -179,10 +179,14 @@ static sn_status find_all(loading *l, const void *user) {
   return SN_OK;
 }
 
+sn_status sn_store_load_file(sn_store *s, sn_safetensors *file) {
+  return load_found(s, file, sn_safetensors_count(file), find_all, NULL);
+}
+
 sn_status sn_store_load(sn_store *s, const char *path) {
   sn_safetensors *file;
   SN_TRY(sn_safetensors_open(s->ctx, path, &file));
-  sn_status status = load_found(s, file, sn_safetensors_count(file), find_all, NULL);
+  sn_status status = sn_store_load_file(s, file);
   sn_safetensors_close(file);
   return status == SN_OK ? SN_OK : diag_within(s->ctx, status, "%s", path);
 }

@@ -105,6 +105,25 @@ TEST(every_dtype_and_size_comes_back) {
   sn_ctx_destroy(ctx);
 }
 
+TEST(an_open_checkpoint_stays_what_it_was) {
+  const char *path = test_scratch("replaced.safetensors");
+  sn_ctx *ctx = new_ctx();
+  sn_store *store = sample_store(ctx, 0), *want = sample_store(ctx, 1);
+  sn_safetensors *file;
+  save_samples(path, 1);
+  REQUIRE(sn_safetensors_open(ctx, path, &file) == SN_OK);
+  save_samples(path, 2);
+  CHECK_EQ_INT(sn_store_load_file(store, file), SN_OK);
+  snapshot a = snapshot_take(want, false), b = snapshot_take(store, false);
+  CHECK(snapshot_equal(&a, &b));
+  snapshot_free(&a);
+  snapshot_free(&b);
+  sn_safetensors_close(file);
+  sn_store_destroy(want);
+  sn_store_destroy(store);
+  sn_ctx_destroy(ctx);
+}
+
 TEST(an_empty_store_is_a_checkpoint_too) {
   const char *path = test_scratch("empty.safetensors");
   sn_ctx *ctx = new_ctx();
