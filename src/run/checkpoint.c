@@ -113,15 +113,15 @@ static sn_status check_all(loading *l) {
 }
 
 /* What is begun has no value until all is read. */
-static sn_status fill(loading *l, size_t *begun) {
+static sn_status fill(loading *l) {
   for (size_t i = 0; i < l->n; i++) {
     const incoming *in = &l->list[i];
     if (!store_find(l->s, in->name))
       SN_TRY(store_add(l->s, in->name, in->type));
     SN_TRY(check_entry(l, in)); /* a name may be there twice */
   }
-  for (; *begun < l->n; ++*begun) {
-    const incoming *in = &l->list[*begun];
+  for (size_t i = 0; i < l->n; i++) {
+    const incoming *in = &l->list[i];
     store_entry *e = store_find(l->s, in->name);
     store_lose(e);
     SN_TRY(sn_safetensors_read(l->file, in->from->index, in->type.dtype, e->data, e->count));
@@ -132,9 +132,8 @@ static sn_status fill(loading *l, size_t *begun) {
 /* Takes a list whose tensors are found and whose types are those that entries have or shall have. */
 static sn_status load(loading *l) {
   int before = l->s->n;
-  size_t begun = 0;
   SN_TRY(check_all(l));
-  sn_status status = fill(l, &begun);
+  sn_status status = fill(l);
   for (size_t i = 0; i < l->n && status == SN_OK; i++)
     store_regain(store_find(l->s, l->list[i].name));
   if (status != SN_OK)
