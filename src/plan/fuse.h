@@ -105,7 +105,7 @@ typedef struct memo {
   uint32_t value;
   int next;
   reg r;
-  const place *at;
+  const place *at; /* NULL: computed, but not as a register of the group that stands for it */
 } memo;
 
 typedef struct fuse {
@@ -194,6 +194,10 @@ bool fuse_join(fuse *f, const node *n);
 sn_status fuse_alone(fuse *f, uint32_t value) SN_MUST_USE;
 sn_status fuse_reduce(fuse *f, const node *n) SN_MUST_USE;
 bool fuse_merge(fuse *f, int into, int from);
+/* Whether a group computes a value for itself, anywhere; fuse_emit.c. */
+bool fuse_computes(const fuse_group *g, uint32_t value);
+/* Remembers that it does: at `at` it is r; `at` NULL: somewhere. False without memory. */
+bool fuse_remember(fuse *f, fuse_group *g, uint32_t value, const place *at, reg r) SN_MUST_USE;
 
 /* Makes a value that floats a member of a group that reads it in the shape of `seen`; false when it cannot be. */
 bool fuse_adopt(fuse *f, int group, uint32_t value, uint32_t seen);

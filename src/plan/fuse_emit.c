@@ -202,23 +202,26 @@ static const place *keep_used(fuse *f, const place *at) {
 
 static const memo *find_memo(const fuse_group *g, uint32_t value, const place *at) {
   for (int k = g->memo_head[value % COUNT_OF(g->memo_head)]; k; k = g->memo[k - 1].next)
-    if (g->memo[k - 1].value == value && place_equal(g->memo[k - 1].at, at))
+    if (g->memo[k - 1].value == value && g->memo[k - 1].at && place_equal(g->memo[k - 1].at, at))
       return &g->memo[k - 1];
   return NULL;
 }
 
-static void keep_memo(emission *e, uint32_t value, const place *at, reg r) {
-  fuse *f = e->f;
-  fuse_group *g = f->groups[e->group];
-  const place *kept = keep_used(f, at);
-  if (!kept ||
-      !fuse_room(&f->memory, (void **)&g->memo, g->n_memo, &g->cap_memo, sizeof *g->memo)) {
-    (void)no_memory(e);
-    return;
+bool fuse_remember(fuse *f, fuse_group *g, uint32_t value, const place *at, reg r) {
+  if (!fuse_room(&f->memory, (void **)&g->memo, g->n_memo, &g->cap_memo, sizeof *g->memo)) {
+    f->status = SN_ERR_NO_MEMORY;
+    return false;
   }
   int *head = &g->memo_head[value % COUNT_OF(g->memo_head)];
-  g->memo[g->n_memo] = (memo){value, *head, r, kept};
+  g->memo[g->n_memo] = (memo){value, *head, r, at};
   *head = ++g->n_memo;
+  return true;
+}
+
+static void keep_memo(emission *e, uint32_t value, const place *at, reg r) {
+  const place *kept = keep_used(e->f, at);
+  if (!kept || !fuse_remember(e->f, e->f->groups[e->group], value, kept, r))
+    (void)no_memory(e);
 }
 
 static reg emit_float(emission *e, uint32_t value, const place *at, int depth);
@@ -248,14 +251,18 @@ static reg emit_load(emission *e, uint32_t value, sn_shape shape, const place *a
 
 /* Whether a group computes a value for itself that was stored only later. It then goes on doing so: what a part loads it
  * never computes, so that a proof can tell the two apart. */
-static bool computes_already(const emission *e, uint32_t value) {
-  const fuse_group *g = e->f->groups[e->group];
+bool fuse_computes(const fuse_group *g, uint32_t value) {
   for (int k = g->memo_head[value % COUNT_OF(g->memo_head)]; k; k = g->memo[k - 1].next) {
-    const instr *i = &g->d.nodes[g->memo[k - 1].r].i;
-    if (g->memo[k - 1].value == value && (i->op != REGION_LOAD || i->at.value != value))
+    const memo *m = &g->memo[k - 1];
+    const instr *i = &g->d.nodes[m->r].i;
+    if (m->value == value && (!m->at || i->op != REGION_LOAD || i->at.value != value))
       return true;
   }
   return false;
+}
+
+static bool computes_already(const emission *e, uint32_t value) {
+  return fuse_computes(e->f->groups[e->group], value);
 }
 
 /* Whether other loops compute a member for themselves: little arithmetic on one value that is in memory anyway and on numbers of rows
@@ -390,7 +397,12 @@ reg emit_value(emission *e, uint32_t value, const place *at, int depth) {
   case VALUE_FLOAT: r = emit_float(e, value, at, depth); break;
   default: return give_up(e);
   }
-  if (own && !f->failed && !e->masked)
+  if (!own || f->failed)
+    return r;
+  if (!e->masked)
     keep_memo(e, value, at, r);
+  else if (v->state == VALUE_FLOAT && !computes_already(e, value) &&
+           !fuse_remember(f, f->groups[e->group], value, NULL, 0))
+    return no_memory(e);
   return r;
 }

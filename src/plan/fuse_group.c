@@ -66,10 +66,34 @@ static bool same_space(const fuse_group *a, const fuse_group *b) {
   return memcmp(a->extent, b->extent, (size_t)a->n_axes * sizeof a->extent[0]) == 0;
 }
 
+/* Whether a dag loads what the group computes for itself. */
+static bool loads_computed(const dag *d, const fuse_group *g) {
+  for (int k = 0; k < d->n; k++)
+    if (d->nodes[k].i.op == REGION_LOAD && fuse_computes(g, d->nodes[k].i.at.value))
+      return true;
+  return false;
+}
+
+/* What one loads the other must not compute: fuse_computes. */
+static bool loads_of_each(const fuse_group *a, const fuse_group *b) {
+  bool found = loads_computed(&a->d, b);
+  for (int k = 0; k < a->n_accs; k++)
+    for (const fuse_product *p = a->acc[k].products; p && !found; p = p->next)
+      found = loads_computed(&p->a, b) || loads_computed(&p->b, b);
+  return found;
+}
+
+static bool keep_memos(fuse *f, fuse_group *a, const fuse_group *b, const reg *where) {
+  for (int k = 0; k < b->n_memo; k++)
+    if (!fuse_remember(f, a, b->memo[k].value, b->memo[k].at, where[b->memo[k].r]))
+      return false;
+  return true;
+}
+
 bool fuse_merge(fuse *f, int into, int from) {
   fuse_group *a = f->groups[into], *b = f->groups[from];
   if (into == from || a->stage != b->stage || a->prepared != b->prepared ||
-      a->commits != b->commits || !same_space(a, b))
+      a->commits != b->commits || !same_space(a, b) || loads_of_each(a, b) || loads_of_each(b, a))
     return false;
   reg *where = arena_array(&f->memory, (size_t)b->d.n + 1, sizeof *where);
   int mark = a->d.n;
@@ -79,6 +103,8 @@ bool fuse_merge(fuse *f, int into, int from) {
     dag_truncate(&a->d, mark);
     return false;
   }
+  if (!keep_memos(f, a, b, where))
+    return false;
   for (int k = 0; k < b->n_accs; k++)
     a->acc[a->n_accs++] = b->acc[k];
   for (int k = 0; k < b->n_members; k++) {
