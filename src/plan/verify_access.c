@@ -173,16 +173,30 @@ static index_form form_of(const verifier *v, const access *a, const int64_t *ext
 
 static bool within(bound b, int64_t count) { return b.lo >= 0 && b.hi < count; }
 
-/* A coordinate at a point. */
+/* A coordinate at a point, but for what registers add. */
 static int64_t number_at(const verifier *v, sn_dim base, const term *terms, int n,
                          const int64_t *at) {
   int64_t x = verify_size(v, base);
   for (int k = 0; k < n; k++) {
+    if (terms[k].axis == TERM_REG)
+      continue;
     int64_t i = at[terms[k].axis] / max_i64(1, verify_size(v, terms[k].div));
     int64_t mod = verify_size(v, terms[k].mod);
     x += verify_size(v, terms[k].stride) * (mod > 0 ? i % mod : i);
   }
   return x;
+}
+
+/* What registers add. */
+static bound registers_range(const verifier *v, const access *a) {
+  bound b = {0, 0};
+  for (int k = 0; k < a->n_terms; k++)
+    if (a->terms[k].axis == TERM_REG) {
+      int64_t reach = verify_size(v, a->terms[k].stride) * (verify_size(v, a->terms[k].mod) - 1);
+      b.lo += min_i64(reach, 0);
+      b.hi += max_i64(reach, 0);
+    }
+  return b;
 }
 
 static bool names_register(const term *terms, int n) {
@@ -230,7 +244,8 @@ static bool proved_by_points(const verifier *v, const access *a, int64_t count,
   int64_t at[VERIFY_AXES] = {0};
   bool named[VERIFY_AXES];
   int64_t total = named_points(a, extents, n, WALKED, named);
-  if (total > WALKED || names_register(a->terms, a->n_terms))
+  bound more = registers_range(v, a);
+  if (total > WALKED)
     return false;
   for (int64_t k = 0; k < total; k++) {
     int64_t rest = k;
@@ -240,7 +255,7 @@ static bool proved_by_points(const verifier *v, const access *a, int64_t count,
         rest /= extents[d];
       }
     int64_t x = number_at(v, a->base, a->terms, a->n_terms, at);
-    if ((x < 0 || x >= count) && checks_pass(v, a, at))
+    if (!within((bound){x + more.lo, x + more.hi}, count) && checks_pass(v, a, at))
       return false;
   }
   return true;

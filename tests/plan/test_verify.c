@@ -298,7 +298,37 @@ static sn_status build_cache(sn_ctx *ctx, sn_graph **out) {
   return sn_graph_status(g);
 }
 
-static const subject subjects[] = {{"training", build_training},
+/* Updates of updates (by what is made of them: test_verify_chains.c), a scatter over one of them and one over a slice, and a pool beside what it pools. */
+static sn_status build_chains(sn_ctx *ctx, sn_graph **out) {
+  return sn_graph_parse(ctx,
+                        "%1 = state() name=\"x\" dtype=f32 shape=[8, 6] init=zeros scale=0\n"
+                        "%2 = input() name=\"v\" dtype=f32 shape=[8, 2]\n"
+                        "%3 = input() name=\"a\" dtype=i32 shape=[]\n"
+                        "%4 = update_slice(%1, %2, %3) axis=1\n"
+                        "%5 = sub(%4, %1)\n"
+                        "%6 = input() name=\"b\" dtype=i32 shape=[]\n"
+                        "%7 = input() name=\"u\" dtype=f32 shape=[8, 3]\n"
+                        "%8 = update_slice(%5, %7, %6) axis=1\n"
+                        "%9 = sub(%8, %5)\n"
+                        "%10 = input() name=\"i\" dtype=i32 shape=[3]\n"
+                        "%11 = input() name=\"w\" dtype=f32 shape=[3, 6]\n"
+                        "%12 = scatter_add(%4, %10, %11)\n"
+                        "%13 = slice(%9) axis=0 start=2 stop=7 step=1\n"
+                        "%14 = scatter_set(%13, %10, %11)\n"
+                        "%15 = reshape(%9) shape=[1, 8, 6]\n"
+                        "%16 = pool(%15) kind=max kernel=[5] stride=[5] pad_before=[0] "
+                        "pad_after=[0] dilation=[1] ceil_mode=false count_include_pad=false\n"
+                        "%17 = sub(%16, %15)\n"
+                        "output \"y\" %9\n"
+                        "output \"added\" %12\n"
+                        "output \"set\" %14\n"
+                        "output \"pooled\" %17\n"
+                        "assign %1 %4\n",
+                        out);
+}
+
+static const subject subjects[] = {{"chains", build_chains},
+                                   {"training", build_training},
                                    {"mixture", build_mixture},
                                    {"symbolic", build_symbolic},
                                    {"cache", build_cache}};
