@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The CPU device under the memory sanitizer at length: every mode of the op walk and 2,000 random graphs, about half an hour on
+# The CPU device under the memory sanitizer at length: every mode of the op walk and 2,000 random graphs, about ten minutes on
 # one core.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
