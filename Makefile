@@ -45,7 +45,7 @@ check-long: ## the checks that take minutes to hours
 	@scripts/run_tests.sh -l -b $(BUILD) $(T)
 
 .PHONY: check-gpu
-check-gpu: ## the tests on the GPU of this machine (T=memory, goldens, edges or pipeline alone)
+check-gpu: ## the tests on the GPU of this machine (T=memory, goldens, edges, borders, drawn or pipeline alone)
 	@scripts/setup.sh build test
 	@$(MAKE) --no-print-directory all
 	@$(COMPILE) --target tests long_tests

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # check_gpu.sh [BUILD] [PART]: what CI cannot see, on the first GPU of this machine: memory, the goldens of the workloads, products at
-# edges of tiles and all kernels at the borders of their ways, then what test_vulkan.sh does, each with every precision that it has. PART: memory,
-# goldens, edges, borders or pipeline alone.
+# edges of tiles, all kernels at the borders of their ways and 5,000 drawn graphs, then what test_vulkan.sh does, each with every precision that it has. PART: memory,
+# goldens, edges, borders, drawn or pipeline alone.
 # JOBS (the cores): how many processes at once.
 set -u
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${1:-$root/build}
 part=${2:-}
-export SINEW_TEST_DEVICE=vulkan SINEW_VULKAN_VALIDATE=0 JOBS=${JOBS:-$(nproc)}
+export SINEW_TEST_DEVICE=vulkan SINEW_VULKAN_VALIDATE=0 DRAWN_GRAPHS=${DRAWN_GRAPHS:-5000} JOBS=${JOBS:-$(nproc)}
 passed=0 failed=0 skipped=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
@@ -47,6 +47,9 @@ for precision in exact fast half; do
   fi
   if asked borders && [ $precision != half ]; then
     suite "borders, $precision" "$build/tests/test_long_borders" driven
+  fi
+  if asked drawn && [ $precision = exact ]; then
+    suite "drawn" "$build/tests/test_long_drawn_graphs"
   fi
   if asked pipeline && [ $precision != half ]; then # where terms cancel, a single product leaves too little
     suite "pipeline, $precision" "$root/scripts/test_vulkan.sh" "$build"
