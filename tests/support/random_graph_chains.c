@@ -209,6 +209,9 @@ static void add_core(random_graph *r) {
   case 1: y = sn_sort(g, x, axis, one_in(r, 2)); break;
   default: y = some ? sn_topk(g, x, 1 + random_draw(r, (uint32_t)d), axis, one_in(r, 2)) : x;
   }
+  if (y.id != x.id &&
+      graph_node(g, y)->n_out == 2) /* read back: of nearly equal ones either may come first */
+    (void)sn_gather_along(g, x, sn_value_result(g, y, 1), axis);
   follow(r, x, y);
 }
 
