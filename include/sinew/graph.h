@@ -94,10 +94,23 @@ SN_API sn_value sn_constant_bytes(sn_graph *graph, sn_dtype dtype, sn_shape shap
 /* A scalar of any dtype. */
 SN_API sn_value sn_scalar(sn_graph *graph, sn_dtype dtype, double value);
 
-/* --- Gradients. out_grads[i] = d loss / d wrt[i]; zeros where loss does not depend on it. loss must
- * be a float scalar. Fails, naming the path, when something on the way is not differentiable. --- */
+/* --- Gradients. out_grads[i] = d loss / d wrt[i]; loss must be a float scalar. It is zeros where the loss does not depend
+ * on wrt[i], and where it does so through sn_stop_gradient only. Fails, naming the op and the path, where a float op on the way
+ * has no gradient, and where wrt[i] reaches the loss only through integers or bools (argmax, comparisons, sample, a
+ * cast to i32): zeros would be no derivative there. Beside a way of floats, such as in where(x > 0, x, 0), these are no error,
+ * and nothing is passed through them. --- */
 SN_MUST_USE SN_API sn_status sn_grad(sn_graph *graph, sn_value loss, const sn_value *wrt, int n,
                                      sn_value *out_grads);
+/* How values reach a loss; of several ways the best, and this is their order. */
+typedef enum sn_grad_path {
+  SN_GRAD_UNUSED,  /* not at all, or not a value of the graph */
+  SN_GRAD_BLOCKED, /* only through integers or bools: sn_grad fails */
+  SN_GRAD_STOPPED, /* no better than through sn_stop_gradient: the gradient is zeros */
+  SN_GRAD_OPEN     /* through floats all the way */
+} sn_grad_path;
+/* Looks at what depends on what, and builds nothing. */
+SN_MUST_USE SN_API sn_status sn_grad_paths(const sn_graph *graph, sn_value loss,
+                                           const sn_value *values, int n, sn_grad_path *out_paths);
 /* Marks a value as a boundary of recomputation: what lies between marked values (and before the
  * first) is not kept for the backward pass but computed again from the marked values. */
 SN_API sn_value sn_recompute(sn_graph *graph, sn_value value);

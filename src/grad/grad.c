@@ -104,8 +104,11 @@ static void mark_active(sweep *s) {
   }
 }
 
-static const char *value_name(const sn_graph *g, uint32_t v) {
-  return g->values[v].label ? g->values[v].label : graph_op(g, graph_node(g, (sn_value){v}))->name;
+const char *grad_value_name(const sn_graph *g, uint32_t v) {
+  const node *n = graph_node(g, (sn_value){v});
+  if (g->values[v].label)
+    return g->values[v].label;
+  return op_has_name(graph_op(g, n)) ? graph_leaf_name(g, n) : graph_op(g, n)->name;
 }
 
 /* The node through which the gradient of node i arrived; 0: none. */
@@ -124,7 +127,7 @@ static sn_status not_differentiable(sweep *s, uint32_t i, const char *why) {
   size_t used = 0;
   for (uint32_t at = i, hop = 0; (at || !hop) && hop < 8 && used < sizeof path; hop++) {
     used += (size_t)snprintf(path + used, sizeof path - used, "%s%s", hop ? " -> " : "",
-                             value_name(g, g->nodes[at].first));
+                             grad_value_name(g, g->nodes[at].first));
     at = came_via(s, at);
   }
   (void)graph_fail(s->g, SN_ERR_UNSUPPORTED, "grad: %s is not differentiable (%s); on the way %s",
@@ -308,6 +311,7 @@ sn_status sn_grad(sn_graph *g, sn_value loss, const sn_value *wrt, int n, sn_val
   for (int i = 0; i < n; i++)
     out_grads[i] = graph_invalid();
   SN_TRY(check(g, loss, wrt, n));
+  SN_TRY(grad_check_paths(g, loss, wrt, n));
   sn_value *found = mem_array(g->ctx, (size_t)n, sizeof *found);
   if (!found)
     return SN_ERR_NO_MEMORY;

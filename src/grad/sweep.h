@@ -32,6 +32,14 @@ typedef struct sweep {
   bool *cloned; /* by boundary node: its segment has been cloned */
 } sweep;
 
+/* --- grad.c --- */
+/* For messages: a label, a leaf's name, or the op. */
+const char *grad_value_name(const sn_graph *g, uint32_t v);
+
+/* --- paths.c --- */
+/* Fails where one of the values reaches the loss, but only through what has no gradient. */
+sn_status grad_check_paths(sn_graph *g, sn_value loss, const sn_value *wrt, int n) SN_MUST_USE;
+
 /* --- recompute.c --- */
 /* Once what is reached is known: which nodes are computed again, and which are kept. */
 sn_status recompute_mark(sweep *s) SN_MUST_USE;

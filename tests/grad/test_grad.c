@@ -6,6 +6,7 @@
 #include "support/test.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static sn_value input(graph_run *r, const char *name, sn_shape shape) {
@@ -161,7 +162,8 @@ static bool all_zero(const ref_tensor *t) {
   return true;
 }
 
-/* Values that the loss does not depend on, or only through what passes nothing on. */
+/* Values that the loss does not depend on, or only through stop_gradient, also where that stands before or behind what
+ * has no gradient. */
 TEST(zero_gradients) {
   graph_run r;
   REQUIRE(graph_run_start(&r));
@@ -170,7 +172,7 @@ TEST(zero_gradients) {
   sn_value x = input(&r, "x", SN_SHAPE(2, 3)), unused = input(&r, "unused", SN_SHAPE(n, 2)),
            cut = input(&r, "cut", SN_SHAPE(2, 3)), whole = input(&r, "whole", SN_SHAPE(2, 3)),
            later = sn_exp(g, x);
-  sn_value best = sn_cast(g, sn_argmax(g, whole, 1, true), SN_F32);
+  sn_value best = sn_cast(g, sn_argmax(g, sn_stop_gradient(g, whole), 1, true), SN_F32);
   sn_value sum = sn_add(g, sn_add(g, x, sn_stop_gradient(g, cut)), best);
   sn_value wrt[4] = {unused, cut, whole, later}, grads[4];
   sn_value loss = total(g, sn_sqr(g, sum));
@@ -273,6 +275,106 @@ TEST(no_values_no_gradients) {
   graph_run_end(&r);
 }
 
+/* --- ways through integers and bools --- */
+
+/* A float of x's shape that x reaches only through what has no gradient. */
+static sn_value block(graph_run *r, const char *how, sn_value x) {
+  sn_graph *g = r->g;
+  sn_value zero = sn_scalar(g, SN_F32, 0), y = SN_NONE;
+  if (strcmp(how, "argmax") == 0)
+    y = sn_argmax(g, x, 0, true);
+  else if (strcmp(how, "argmin") == 0)
+    y = sn_argmin(g, x, 0, true);
+  else if (strcmp(how, "gt") == 0)
+    y = sn_gt(g, x, zero);
+  else if (strcmp(how, "eq") == 0)
+    y = sn_logical_not(g, sn_eq(g, x, zero));
+  else if (strcmp(how, "isnan") == 0)
+    y = sn_isnan(g, x);
+  else if (strcmp(how, "cast") == 0)
+    return sn_one_hot(g, sn_cast(g, x, SN_I32), 4, SN_F32);
+  else if (strcmp(how, "topk") == 0)
+    y = sn_value_result(g, sn_topk(g, x, 4, 0, true), 1);
+  else if (strcmp(how, "sort") == 0)
+    y = sn_value_result(g, sn_sort(g, x, 0, false), 1);
+  else if (strcmp(how, "sample") == 0)
+    y = sn_sample(g, sn_reshape(g, x, SN_SHAPE(1, 4)), sn_input(g, "key", SN_I32, SN_SHAPE(3)),
+                  SN_NONE, 1, 0, 1, 0, 1, SN_AUTO);
+  else if (strcmp(how, "where") == 0) /* a condition */
+    return sn_where(g, sn_gt(g, x, zero), input(r, "other", SN_SHAPE(4)), zero);
+  else if (strcmp(how, "gather") == 0) /* indices */
+    return sn_gather(g, input(r, "table", SN_SHAPE(9)), sn_cast(g, x, SN_I32));
+  return sn_cast(g, y, SN_F32);
+}
+
+/* No zeros where there is no derivative: an error that names the op and the path. */
+TEST_WALK(only_through_what_has_no_gradient) {
+  static const struct {
+    const char *how, *op, *path;
+  } rows[] = {{"argmax", "argmax", "x -> neg -> argmax -> cast -> sum"},
+              {"argmin", "argmin", ""},
+              {"gt", "gt", "x -> neg -> gt -> cast -> sum"},
+              {"eq", "eq", "logical_not"},
+              {"isnan", "isnan", ""},
+              {"cast", "cast", "one_hot"},
+              {"topk", "topk", ""},
+              {"sort", "sort", ""},
+              {"sample", "sample", "reshape -> sample -> cast -> sum"},
+              {"where", "gt", "x -> neg -> gt -> where -> sum"},
+              {"gather", "cast", "x -> neg -> cast -> gather -> sum"}};
+  for (size_t k = 0; k < COUNT_OF(rows); k++) {
+    char begin[64];
+    if (!test_begin("%s", rows[k].how))
+      continue;
+    for (int beside = 0; beside < 3; beside++) {
+      graph_run r;
+      REQUIRE(graph_run_start(&r));
+      sn_graph *g = r.g;
+      sn_value x = input(&r, "x", SN_SHAPE(4)), dx, y = block(&r, rows[k].how, sn_neg(g, x));
+      sn_grad_path way, want = beside == 0   ? SN_GRAD_BLOCKED
+                               : beside == 1 ? SN_GRAD_STOPPED
+                                             : SN_GRAD_OPEN;
+      sn_value loss = total(g, y);
+      if (beside == 1) /* zeros were asked for */
+        loss = sn_add(g, total(g, sn_stop_gradient(g, x)), loss);
+      if (beside == 2)
+        loss = sn_add(g, loss, total(g, x));
+      CHECK_EQ_INT(sn_grad_paths(g, loss, &x, 1, &way), SN_OK);
+      CHECK_EQ_INT(way, want);
+      CHECK_EQ_INT(sn_grad(g, loss, &x, 1, &dx), beside ? SN_OK : SN_ERR_UNSUPPORTED);
+      snprintf(begin, sizeof begin, "grad: %s is not differentiable (", rows[k].op);
+      if (!beside) {
+        CHECK_STR_HAS(sn_ctx_message(r.ctx), begin);
+        CHECK_STR_HAS(sn_ctx_message(r.ctx), "and x reaches the loss by nothing else");
+        CHECK_STR_HAS(sn_ctx_message(r.ctx), rows[k].path);
+        CHECK(!sn_value_valid(g, dx));
+      }
+      graph_run_end(&r);
+    }
+    test_end();
+  }
+}
+
+TEST(ways_of_values_to_a_loss) {
+  graph_run r;
+  REQUIRE(graph_run_start(&r));
+  sn_graph *g = r.g;
+  sn_value x = input(&r, "x", SN_SHAPE(4)), unused = input(&r, "unused", SN_SHAPE(2)),
+           stopped = input(&r, "stopped", SN_SHAPE(4)), n = sn_input(g, "n", SN_I32, SN_SHAPE(4)),
+           loss = total(g, sn_mul(g, sn_mul(g, x, sn_stop_gradient(g, sn_exp(g, stopped))),
+                                  sn_cast(g, n, SN_F32)));
+  sn_value later = sn_exp(g, loss), of[] = {x, unused, stopped, n, loss, later, SN_NONE};
+  static const sn_grad_path want[] = {SN_GRAD_OPEN,    SN_GRAD_UNUSED, SN_GRAD_STOPPED,
+                                      SN_GRAD_BLOCKED, SN_GRAD_OPEN,   SN_GRAD_UNUSED,
+                                      SN_GRAD_UNUSED};
+  sn_grad_path got[COUNT_OF(of)];
+  CHECK_EQ_INT(sn_grad_paths(g, loss, of, COUNT_OF(of), got), SN_OK);
+  for (size_t i = 0; i < COUNT_OF(of); i++)
+    CHECK_EQ_INT(got[i], want[i]);
+  CHECK_EQ_INT(sn_grad_paths(g, SN_NONE, of, 1, got), SN_ERR_INVALID);
+  graph_run_end(&r);
+}
+
 /* tanh and topk without gradients. */
 static const op_table *crippled(op_desc **out_ops) {
   static op_table table;
@@ -309,7 +411,8 @@ TEST(the_path_to_what_is_not_differentiable_is_named) {
     CHECK_EQ_INT(sn_grad(g, loss, &y, 1, &got), SN_OK);
     if (k == 2) { /* only the indices: integers */
       loss = total(g, sn_cast(g, sn_value_result(g, y, 1), SN_F32));
-      CHECK_EQ_INT(sn_grad(g, loss, &x, 1, &dx), SN_OK);
+      CHECK_EQ_INT(sn_grad(g, loss, &x, 1, &dx), SN_ERR_UNSUPPORTED);
+      CHECK_STR_HAS(sn_ctx_message(ctx), "topk is not differentiable (for a test)");
     } else {
       CHECK_EQ_INT(sn_grad(g, loss, &x, 1, &dx), SN_ERR_UNSUPPORTED);
       CHECK_STR_HAS(sn_ctx_message(ctx), k ? "grad: topk is not differentiable (for a test)"
