@@ -3,6 +3,8 @@
  * Manners that hold everywhere in Sinew:
  *  - Functions that can fail return sn_status; the message (what, where, expected, got) is kept in
  *    the context and read with sn_ctx_message. The library never prints, exits or aborts.
+ *  - A NULL where the header does not allow one is an error like another: SN_ERR_INVALID, or, from functions that
+ *    return no status, what stands for nothing (NULL, 0, false, -1, an invalid value).
  *  - Arguments are borrowed for the call; results come through `out_x` parameters, which stand last
  *    and are zeroed first. Objects made with `create` are ended with `destroy`, which takes NULL.
  *  - A context and what was made from it belong to one thread at a time; separate contexts are
@@ -114,6 +116,11 @@ typedef struct sn_type {
   sn_dtype dtype;
   sn_shape shape;
 } sn_type;
+
+/* In an option that is a number and whose 0 means its default, so that a zeroed struct has good values: 0 itself.
+ *   sn_optimizer o = {.kind = SN_ADAM, .beta1 = SN_ZERO};
+ * Any other negative number is an error there. */
+#define SN_ZERO (-1.0)
 
 /* Called now and then during long work with how much is done. Return false to cancel. */
 typedef struct sn_progress {

@@ -64,8 +64,8 @@ typedef struct sn_model_config {
 typedef struct sn_model sn_model;
 
 /* vocab, hidden, layers, heads and max_length are the caller's. What else is left 0 becomes: kv_heads = heads,
- * head_size = hidden / heads, inner = 4 · hidden, rotary = head_size, norm_eps 1e-5, init_scale 0.02, rope
- * base 10000, without scaling, embed_scale 1, attention_scale 1 / sqrt(head_size), rope_sliding = rope. Mind that bos and
+ * head_size = hidden / heads, inner = 4 · hidden, rotary = head_size, norm_eps 1e-5, init_scale 0.02 (SN_ZERO: 0, for
+ * these two), rope base 10000, without scaling, embed_scale 1, attention_scale 1 / sqrt(head_size), rope_sliding = rope. Mind that bos and
  * eos are token 0 then. */
 SN_MUST_USE SN_API sn_status sn_model_create(sn_ctx *ctx, const sn_model_config *config,
                                              sn_model **out_model);

@@ -32,14 +32,15 @@ typedef struct sn_optimizer {
   sn_optimizer_kind kind;
   double momentum; /* SGD */
   bool nesterov;
-  double weight_decay;      /* added to the gradient (SGD, Adam) or taken off the weight (AdamW) */
-  double beta1, beta2, eps; /* Adam; 0: 0.9, 0.999, 1e-8 */
+  double weight_decay; /* added to the gradient (SGD, Adam) or taken off the weight (AdamW) */
+  /* Adam; 0: 0.9, 0.999, 1e-8, and SN_ZERO: 0. Betas lie below 1. Without eps, a gradient that was always 0 gives NaN. */
+  double beta1, beta2, eps;
 } sn_optimizer;
 
 /* One trainable state and how it is treated beside the others. */
 typedef struct sn_param {
   sn_value state;
-  double rate; /* times the learning rate; 0 counts as 1 */
+  double rate; /* times the learning rate; 0: 1, and SN_ZERO: 0, so that the value stays */
   bool no_decay;
 } sn_param;
 
@@ -65,7 +66,7 @@ typedef enum sn_schedule_kind {
 
 typedef struct sn_schedule {
   sn_schedule_kind kind;
-  double rate;       /* after warm-up */
+  double rate;       /* after warm-up; at most 2^32 */
   double final_rate; /* at `total` and later, for linear and cosine */
   int64_t warmup;    /* steps from rate/warmup up to rate */
   int64_t total;     /* 0: stays at rate */
@@ -108,9 +109,10 @@ typedef struct sn_trainer_options {
 typedef struct sn_trainer sn_trainer;
 
 /* graph holds the model and its inputs. It stays as it is, and is not needed afterwards: the trainer recognises it
- * (sn_graph_recognise), adds gradients, updates and the output "loss" to that, and initialises what the store
- * lacks. Loss and parameters are f32 (compute in 16 bits by casts in the graph). Options are required: the
- * schedule's rate has no default. */
+ * (sn_graph_recognise), adds gradients, updates and outputs ("loss", and one that it watches) to that, and initialises what
+ * the store lacks. Loss and parameters are f32 (compute in 16 bits by casts in the graph). Each parameter is named once and
+ * reaches the loss on a way that sn_grad_paths calls open; one that does not would never be trained, and is an error that names it.
+ * Options are required: the schedule's rate has no default. */
 SN_MUST_USE SN_API sn_status sn_trainer_create(const sn_graph *graph, sn_value loss,
                                                const sn_param *params, int n, sn_store *store,
                                                const sn_trainer_options *options,
@@ -122,8 +124,11 @@ SN_API sn_session *sn_trainer_session(sn_trainer *trainer);
 SN_API void sn_trainer_set_schedule(sn_trainer *trainer, const sn_schedule *schedule);
 SN_API const sn_schedule *sn_trainer_schedule(const sn_trainer *trainer);
 SN_API sn_store *sn_trainer_store(const sn_trainer *trainer);
-/* Runs one micro-batch and, when one is due, the update. A loss that is not finite is an error
- * (SN_ERR_NUMERIC); nothing is changed then. */
+/* Runs one micro-batch and, when one is due, the update. What is not finite is not committed: where the loss or the f32 norm
+ * of the gradients is none, or a parameter's next value (looked at where options let finite gradients make one: eps of
+ * 0, momentum of 1, rate times decay above 1), the step is an error (SN_ERR_NUMERIC) that says which, and the
+ * store stays as it was. With accumulation that holds for the micro-batch and for the update, each by itself: an update that
+ * fails stays due. With loss_scale, gradients that are not finite are no error: the update is left out. */
 SN_MUST_USE SN_API sn_status sn_trainer_step(sn_trainer *trainer, float *out_loss);
 /* Updates due so far (made, or left out by loss scaling), and micro-batches consumed; from the store. */
 SN_API int64_t sn_trainer_steps(const sn_trainer *trainer);

@@ -44,6 +44,17 @@ static sn_status read_number(sn_ctx *ctx, const sn_json *o, const char *key, dou
   return !v || sn_json_number(v, out) ? SN_OK : bad_type(ctx, key, "a number", v);
 }
 
+/* A number of a configuration whose 0 means a default; in files 0 is 0. */
+static sn_status read_option(sn_ctx *ctx, const sn_json *o, const char *key, double *out) {
+  SN_TRY(read_number(ctx, o, key, out));
+  if (!get(o, key))
+    return SN_OK;
+  if (!(*out >= 0))
+    return sn_ctx_fail(ctx, SN_ERR_FORMAT, "config: \"%s\" must be 0 or above, got %g", key, *out);
+  *out = *out == 0 ? SN_ZERO : *out;
+  return SN_OK;
+}
+
 static sn_status read_flag(sn_ctx *ctx, const sn_json *o, const char *key, bool *out) {
   const sn_json *v = get(o, key);
   return !v || sn_json_bool(v, out) ? SN_OK : bad_type(ctx, key, "true or false", v);
@@ -290,7 +301,7 @@ static sn_status read_kin(sn_ctx *ctx, const sn_json *o, const kin *k, sn_model_
   c->head_size = c->head_size ? c->head_size : c->hidden / c->heads;
   SN_TRY(read_size(ctx, o, "head_dim", &c->head_size));
   SN_TRY(read_size(ctx, o, "max_position_embeddings", &c->max_length));
-  SN_TRY(read_number(ctx, o, "rms_norm_eps", &c->norm_eps));
+  SN_TRY(read_option(ctx, o, "rms_norm_eps", &c->norm_eps));
   SN_TRY(read_activation(ctx, o, "hidden_act", &c->activation));
   if (k->bias_key)
     SN_TRY(read_flag(ctx, o, "attention_bias", &bias));
@@ -350,7 +361,7 @@ static sn_status read_gpt2(sn_ctx *ctx, const sn_json *o, sn_model_config *c) {
   SN_TRY(read_size(ctx, o, keys[3], &c->heads));
   SN_TRY(read_size(ctx, o, "n_inner", &c->inner));
   SN_TRY(read_size(ctx, o, "n_positions", &c->max_length));
-  SN_TRY(read_number(ctx, o, "layer_norm_epsilon", &c->norm_eps));
+  SN_TRY(read_option(ctx, o, "layer_norm_epsilon", &c->norm_eps));
   SN_TRY(read_activation(ctx, o, "activation_function", &c->activation));
   SN_TRY(read_flag(ctx, o, "scale_attn_by_inverse_layer_idx", &by_layer));
   SN_TRY(read_flag(ctx, o, "scale_attn_weights", &weights));
@@ -394,7 +405,7 @@ sn_status nn_config_read(sn_ctx *ctx, const sn_json *o, sn_model_config *c) {
   SN_TRY(read_family(ctx, o, c));
   SN_TRY(read_file_dtype(ctx, o, &c->file_dtype));
   SN_TRY(read_flag(ctx, o, "tie_word_embeddings", &c->tied));
-  SN_TRY(read_number(ctx, o, "initializer_range", &c->init_scale));
+  SN_TRY(read_option(ctx, o, "initializer_range", &c->init_scale));
   SN_TRY(read_int(ctx, o, "bos_token_id", -1, NN_LARGEST, &c->bos));
   /* Some files list several end tokens; those are for chat, and the first serves here. */
   const sn_json *eos = get(o, "eos_token_id");

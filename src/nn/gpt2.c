@@ -10,7 +10,7 @@ static sn_value norm(const nn_build *b, sn_value x, const char *prefix, const ch
   sn_value w = nn_weight(b, prefix, full, shape, SN_INIT_ONES);
   snprintf(full, sizeof full, "%s.bias", name);
   sn_value bias = nn_weight(b, prefix, full, shape, SN_INIT_ZEROS);
-  return sn_layer_norm(b->g, x, w, bias, 1, b->config->norm_eps);
+  return sn_layer_norm(b->g, x, w, bias, 1, nn_norm_eps(b->config));
 }
 
 /* x·W + bias with W [in, out]: what GPT-2's files call a Conv1D. */

@@ -1,16 +1,19 @@
 /* Layers that the families share. See model.h. */
 #include "nn/model.h"
 
+#include <math.h>
 #include <stdio.h>
 
 enum { NAME = 256 };
+
+double nn_norm_eps(const sn_model_config *config) { return fmax(config->norm_eps, 0); }
 
 sn_value nn_weight(const nn_build *b, const char *prefix, const char *name, sn_shape shape,
                    sn_init init) {
   char full[NAME];
   snprintf(full, sizeof full, "%s%s", prefix, name);
   return sn_state(b->g, full, SN_F32, shape, init,
-                  init == SN_INIT_NORMAL ? b->config->init_scale : 1);
+                  init == SN_INIT_NORMAL ? fmax(b->config->init_scale, 0) : 1);
 }
 
 sn_value nn_linear(const nn_build *b, sn_value x, const char *prefix, const char *name, int64_t in,

@@ -11,7 +11,7 @@ static sn_value norm(const nn_build *b, sn_value x, const char *prefix, const ch
   sn_value w = nn_weight(b, prefix, name, SN_SHAPE(size), offset ? SN_INIT_ZEROS : SN_INIT_ONES);
   if (offset)
     w = sn_affine(b->g, w, 1, 1);
-  return sn_rms_norm(b->g, x, w, SN_NONE, 1, b->config->norm_eps);
+  return sn_rms_norm(b->g, x, w, SN_NONE, 1, nn_norm_eps(b->config));
 }
 
 static sn_value rotate(const nn_build *b, sn_value x, int64_t layer) {

@@ -40,6 +40,8 @@ sn_value nn_gpt2(const nn_build *b);
 sn_value nn_weight(const nn_build *b, const char *prefix, const char *name, sn_shape shape,
                    sn_init init);
 /* x·Wᵀ + bias with W [out, in], the layout of PyTorch's Linear. */
+/* As layers take it: SN_ZERO is 0. */
+double nn_norm_eps(const sn_model_config *config);
 sn_value nn_linear(const nn_build *b, sn_value x, const char *prefix, const char *name, int64_t in,
                    int64_t out, bool bias);
 sn_value nn_activation(const nn_build *b, sn_value x);

@@ -67,16 +67,20 @@ static sn_status finish_positions(sn_ctx *ctx, sn_model_config *c) {
   return SN_OK; /* sn_rope checks the rest */
 }
 
+/* An option whose 0 means its default. Twice is once: a finished configuration may be finished again. */
+static double or_default(double x, double otherwise) { return x == 0 ? otherwise : x; }
+static bool is_option(double x) { return isfinite(x) && (x > 0 || x == SN_ZERO); }
+
 static sn_status finish_scales(sn_ctx *ctx, sn_model_config *c) {
-  c->norm_eps = c->norm_eps != 0 ? c->norm_eps : 1e-5;
-  c->init_scale = c->init_scale != 0 ? c->init_scale : 0.02;
+  c->norm_eps = or_default(c->norm_eps, 1e-5);
+  c->init_scale = or_default(c->init_scale, 0.02);
   c->embed_scale = c->embed_scale != 0 ? c->embed_scale : 1;
   if (c->attention_scale == 0)
     c->attention_scale = 1 / sqrt((double)c->head_size);
-  SN_TRY(fraction(ctx, c->norm_eps > 0 && isfinite(c->norm_eps),
-                  "the norms' epsilon must be above 0", c->norm_eps));
-  SN_TRY(fraction(ctx, c->init_scale > 0 && isfinite(c->init_scale),
-                  "the scale of fresh weights must be above 0", c->init_scale));
+  SN_TRY(fraction(ctx, is_option(c->norm_eps),
+                  "the norms' epsilon must be 0 or above (SN_ZERO is 0)", c->norm_eps));
+  SN_TRY(fraction(ctx, is_option(c->init_scale),
+                  "the scale of fresh weights must be 0 or above (SN_ZERO is 0)", c->init_scale));
   SN_TRY(fraction(ctx, c->embed_scale > 0 && isfinite(c->embed_scale),
                   "the scale of embeddings must be above 0", c->embed_scale));
   SN_TRY(fraction(ctx, c->attention_scale > 0 && isfinite(c->attention_scale),

@@ -8,6 +8,7 @@
 #include "ops/table.h"
 
 #include <math.h>
+#include <stdio.h>
 
 /* --- buffers --- */
 
@@ -191,17 +192,28 @@ sn_status session_reserve_outputs(sn_session *s, bool watched) {
   return SN_OK;
 }
 
+/* An output that was found not to be finite at `at`: all of it where that is little, which tells what else is not. */
+static sn_status fail_not_finite(const sn_session *s, const session_output *o, int64_t count,
+                                 int64_t at) {
+  enum { FEW = 8, ROOM = 160 };
+  bool few = count <= FEW;
+  char shown[ROOM];
+  int used = 0;
+  for (int64_t i = few ? 0 : at; i < (few ? count : at + 1); i++)
+    used += snprintf(shown + used, (size_t)(ROOM - used), "%s%g", used ? ", " : "",
+                     dtype_load(o->type.dtype, o->buffer.data, i));
+  return diag_fail(s->ctx, SN_ERR_NUMERIC, "run: output \"%s\" is %s; nothing was committed",
+                   o->name, shown);
+}
+
 sn_status session_check_finite(const sn_session *s) {
   if (s->finite_output < 0)
     return SN_OK;
   const session_output *o = &s->next[s->finite_output];
   int64_t count = (int64_t)(o->size / sn_dtype_size(o->type.dtype));
-  for (int64_t i = 0; i < count; i++) {
-    double x = dtype_load(o->type.dtype, o->buffer.data, i);
-    if (!isfinite(x))
-      return diag_fail(s->ctx, SN_ERR_NUMERIC, "run: output \"%s\" is %g; nothing was committed",
-                       o->name, x);
-  }
+  for (int64_t i = 0; i < count; i++)
+    if (!isfinite(dtype_load(o->type.dtype, o->buffer.data, i)))
+      return fail_not_finite(s, o, count, i);
   return SN_OK;
 }
 

@@ -1,6 +1,7 @@
 /* Optimisers as graph: SGD, Adam, AdamW with PyTorch's meanings. */
+#include "train/optimizer.h"
+
 #include <math.h>
-#include <sinew/train.h>
 #include <stdio.h>
 
 typedef struct update {
@@ -10,7 +11,8 @@ typedef struct update {
   sn_value fix1, fix2; /* Adam's bias corrections: 1 - beta^t */
 } update;
 
-static double or_default(double x, double otherwise) { return x == 0 ? otherwise : x; }
+/* See SN_ZERO. */
+static double or_default(double x, double otherwise) { return x == 0 ? otherwise : x < 0 ? 0 : x; }
 
 static sn_value moment(const update *u, const char *kind, sn_value param) {
   char name[640];
@@ -20,10 +22,11 @@ static sn_value moment(const update *u, const char *kind, sn_value param) {
   return sn_state(u->g, name, t.dtype, t.shape, SN_INIT_ZEROS, 0);
 }
 
-static void assign(const update *u, sn_value state, sn_value value) {
+static sn_value assign(const update *u, sn_value state, sn_value value) {
   if (u->apply.id)
     value = sn_where(u->g, u->apply, value, state);
   sn_assign(u->g, state, value);
+  return value;
 }
 
 /* a·x + b·y */
@@ -55,7 +58,8 @@ static sn_value adam_direction(const update *u, sn_value param, sn_value grad) {
   return sn_div(u->g, sn_div(u->g, m1, u->fix1), bottom);
 }
 
-static void update_one(const update *u, const sn_param *p, sn_value grad) {
+/* The parameter's next value. */
+static sn_value update_one(const update *u, const sn_param *p, sn_value grad) {
   const sn_optimizer *o = u->o;
   sn_value w = p->state, rate = sn_affine(u->g, u->rate, or_default(p->rate, 1), 0);
   double decay = p->no_decay ? 0 : o->weight_decay;
@@ -65,24 +69,76 @@ static void update_one(const update *u, const sn_param *p, sn_value grad) {
   sn_value kept = w;
   if (decay != 0 && o->kind == SN_ADAMW) /* w · (1 - rate · decay) */
     kept = sn_mul(u->g, w, sn_affine(u->g, rate, -decay, 1));
-  assign(u, w, sn_sub(u->g, kept, sn_mul(u->g, d, rate)));
+  return assign(u, w, sn_sub(u->g, kept, sn_mul(u->g, d, rate)));
 }
 
 /* 1 - beta^t = -expm1(t · ln beta), exact also for the first steps. */
 static sn_value correction(sn_graph *g, sn_value t, double beta) {
+  if (beta == 0)
+    return sn_scalar(g, SN_F32, 1);
   return sn_neg(g, sn_expm1(g, sn_affine(g, t, log(beta), 0)));
 }
 
-void sn_optimizer_build(sn_graph *g, const sn_optimizer *o, sn_value rate, sn_value step,
-                        const sn_param *params, const sn_value *grads, int n, sn_value apply) {
+sn_value optimizer_build(sn_graph *g, const sn_optimizer *o, sn_value rate, sn_value step,
+                         const sn_param *params, const sn_value *grads, int n, sn_value apply) {
   update u = {.g = g, .o = o, .rate = rate, .apply = apply};
   if (o->kind != SN_SGD) {
     sn_value t = sn_affine(g, sn_cast(g, step, SN_F32), 1, 1);
     u.fix1 = correction(g, t, or_default(o->beta1, 0.9));
     u.fix2 = correction(g, t, or_default(o->beta2, 0.999));
   }
+  sn_value largest = sn_scalar(g, SN_F32, 0);
+  for (int i = 0; i < n; i++) {
+    sn_value next = sn_abs(g, update_one(&u, &params[i], grads[i]));
+    largest = sn_maximum(g, largest, sn_max(g, next, SN_ALL_AXES, false));
+  }
+  return largest;
+}
+
+void sn_optimizer_build(sn_graph *g, const sn_optimizer *o, sn_value rate, sn_value step,
+                        const sn_param *params, const sn_value *grads, int n, sn_value apply) {
+  (void)optimizer_build(g, o, rate, step, params, grads, n, apply);
+}
+
+double optimizer_most_rate(const sn_optimizer *o, const sn_param *params, int n) {
+  double factor = 0;
+  if (o->kind == SN_SGD ? fabs(o->momentum) > 1 - 0x1p-20 : or_default(o->eps, 1e-8) < 0x1p-30)
+    return -1;
+  for (int i = 0; i < n && o->weight_decay != 0; i++)
+    if (!params[i].no_decay)
+      factor = fmax(factor, or_default(params[i].rate, 1));
+  double limit = factor == 0 ? INFINITY : 1 / (factor * fabs(o->weight_decay));
+  if (o->weight_decay < 0)
+    limit = 0;
   for (int i = 0; i < n; i++)
-    update_one(&u, &params[i], grads[i]);
+    limit = fmin(limit, OPTIMIZER_MOST_RATE / fmax(1, or_default(params[i].rate, 1)));
+  return limit;
+}
+
+static bool is_option(double x, double below) {
+  return isfinite(x) && x < below && (x >= 0 || x == SN_ZERO);
+}
+
+sn_status optimizer_check(sn_ctx *ctx, const sn_optimizer *o, const sn_param *params, int n) {
+  if (o->kind < SN_SGD || o->kind > SN_ADAMW)
+    return sn_ctx_fail(ctx, SN_ERR_INVALID, "optimizer: unknown kind %d", (int)o->kind);
+  if (!isfinite(o->momentum) || !isfinite(o->weight_decay))
+    return sn_ctx_fail(ctx, SN_ERR_INVALID,
+                       "optimizer: momentum and weight_decay must be finite, got %g and %g",
+                       o->momentum, o->weight_decay);
+  if (!is_option(o->beta1, 1) || !is_option(o->beta2, 1) || !is_option(o->eps, INFINITY))
+    return sn_ctx_fail(
+        ctx, SN_ERR_INVALID,
+        "optimizer: betas must lie in 0 … 1, 1 excluded, and eps must not be negative "
+        "(SN_ZERO is 0), got %g, %g and %g",
+        o->beta1, o->beta2, o->eps);
+  for (int i = 0; i < n; i++)
+    if (!is_option(params[i].rate, INFINITY))
+      return sn_ctx_fail(ctx, SN_ERR_INVALID,
+                         "optimizer: parameter %d: its rate must be finite and not negative "
+                         "(SN_ZERO is 0), got %g",
+                         i, params[i].rate);
+  return SN_OK;
 }
 
 sn_value sn_global_norm(sn_graph *g, const sn_value *values, int n) {

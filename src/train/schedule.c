@@ -1,11 +1,13 @@
 /* Learning rates as a function of the step. */
 #include "train/schedule.h"
 
+#include "train/optimizer.h"
+
 #include <math.h>
 
 bool schedule_is_usable(const sn_schedule *s) {
-  return s->rate >= 0 && isfinite(s->rate) && s->final_rate >= 0 && isfinite(s->final_rate) &&
-         s->warmup >= 0 && s->total >= 0;
+  return s->rate >= 0 && s->rate <= OPTIMIZER_MOST_RATE && s->final_rate >= 0 &&
+         s->final_rate <= OPTIMIZER_MOST_RATE && s->warmup >= 0 && s->total >= 0;
 }
 
 double sn_schedule_rate(const sn_schedule *s, int64_t step) {

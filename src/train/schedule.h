@@ -4,7 +4,7 @@
 
 #include <sinew/train.h>
 
-/* Whether rates, warm-up and total are finite and not negative. */
+/* Whether rates lie in 0 … OPTIMIZER_MOST_RATE, and warm-up and total are not negative. */
 bool schedule_is_usable(const sn_schedule *s);
 
 #endif

@@ -58,24 +58,27 @@ static void plain_step(const settings *s, plain *p, const double *grads, int ste
 
 /* --- ours --- */
 
+/* What says that number: 0 alone would say the default. */
+static double said(double x) { return x == 0 ? SN_ZERO : x; }
+
 static sn_optimizer optimizer_of(const settings *s) {
   return (sn_optimizer){.kind = (sn_optimizer_kind)s->kind,
                         .momentum = s->momentum,
                         .nesterov = s->nesterov != 0,
                         .weight_decay = s->decay,
-                        .beta1 = s->beta1,
-                        .beta2 = s->beta2,
-                        .eps = s->eps};
+                        .beta1 = said(s->beta1),
+                        .beta2 = said(s->beta2),
+                        .eps = said(s->eps)};
 }
 
 /* A graph of states a and b with their gradients as inputs, one update a run. */
-static bool start(fixture *f, const settings *s, bool with_apply) {
+static bool start_as(fixture *f, const settings *s, sn_optimizer o, double rate_a,
+                     bool with_apply) {
   if (!fixture_start(f))
     return false;
   sn_graph *g = f->g;
-  sn_optimizer o = optimizer_of(s);
   sn_param params[] = {
-      {.state = sn_state(g, "a", SN_F32, SN_SHAPE(N_A), SN_INIT_ZEROS, 0), .rate = 2},
+      {.state = sn_state(g, "a", SN_F32, SN_SHAPE(N_A), SN_INIT_ZEROS, 0), .rate = rate_a},
       {.state = sn_state(g, "b", SN_F32, SN_SHAPE(1, N_B), SN_INIT_ZEROS, 0), .no_decay = true}};
   sn_value grads[] = {sn_input(g, "ga", SN_F32, SN_SHAPE(N_A)),
                       sn_input(g, "gb", SN_F32, SN_SHAPE(1, N_B))};
@@ -91,6 +94,10 @@ static bool start(fixture *f, const settings *s, bool with_apply) {
   float rate = (float)s->rate;
   return fixture_ready(f, NULL) &&
          CHECK(sn_session_write(f->session, "rate", &rate, sizeof rate) == SN_OK);
+}
+
+static bool start(fixture *f, const settings *s, bool with_apply) {
+  return start_as(f, s, optimizer_of(s), 2, with_apply);
 }
 
 static void put_weights(fixture *f, const double *w) {
@@ -204,14 +211,10 @@ TEST(defaults) {
   static const double w[N] = {1, -2, 3, -4, 5, -6, 7, -8};
   snapshot taken[2];
   for (int k = 0; k < 2; k++) {
-    settings s = {"adam", SN_ADAM, 0.1, 0, 0, 0, 0, 0, 0, 0};
-    if (k == 0) {
-      s.beta1 = 0.9;
-      s.beta2 = 0.999;
-      s.eps = 1e-8;
-    }
+    settings s = {"adam", SN_ADAM, 0.1, 0, 0, 0, 0.9, 0.999, 1e-8, 0};
+    sn_optimizer zeroed = {.kind = SN_ADAM};
     fixture f;
-    if (!start(&f, &s, false))
+    if (!start_as(&f, &s, k ? zeroed : optimizer_of(&s), 2, false))
       return;
     put_weights(&f, w);
     for (int i = 0; i < 3; i++)
@@ -222,6 +225,49 @@ TEST(defaults) {
   CHECK(snapshot_equal(&taken[0], &taken[1]));
   snapshot_free(&taken[0]);
   snapshot_free(&taken[1]);
+}
+
+/* Zeros that are said are zeros: betas and eps as in the definition, and a rate that leaves the value alone. */
+TEST(zeros_can_be_said) {
+  static const double w[N] = {1, -2, 3, -4, 5, -6, 7, -8};
+  static const settings rows[] = {{"beta1", SN_ADAM, 0.1, 0, 0, 0.1, 0, 0.999, 1e-8, 0},
+                                  {"beta2", SN_ADAMW, 0.1, 0, 0, 0.1, 0.9, 0, 1e-8, 0},
+                                  {"eps", SN_ADAM, 0.1, 0, 0, 0, 0.9, 0.999, 0, 0},
+                                  {"all", SN_ADAM, 0.1, 0, 0, 0, 0, 0, 0, 0}};
+  for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+    fixture f;
+    plain p = {0};
+    if (!start(&f, &rows[k], false))
+      return;
+    put_weights(&f, w);
+    memcpy(p.w, w, sizeof w);
+    for (int step = 0; step < 3; step++) {
+      double grads[N];
+      for (int i = 0; i < N; i++)
+        grads[i] = cos(i + 8 * step);
+      run(&f, grads, NULL);
+      plain_step(&rows[k], &p, grads, step);
+      check_near(&f, p.w, rows[k].name, step);
+    }
+    fixture_end(&f);
+  }
+}
+
+TEST(a_rate_of_zero_freezes) {
+  static const double w[N] = {1, -2, 3, -4, 5, -6, 7, -8};
+  for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+    fixture f;
+    float x[N];
+    if (!start_as(&f, &kinds[k], optimizer_of(&kinds[k]), SN_ZERO, false))
+      return;
+    put_weights(&f, w);
+    run(&f, w, NULL);
+    CHECK(sn_store_read(f.store, "a", x, N_A * sizeof *x) == SN_OK);
+    CHECK(sn_store_read(f.store, "b", x + N_A, N_B * sizeof *x) == SN_OK);
+    for (int i = 0; i < N; i++)
+      CHECK((x[i] == (float)w[i]) == (i < N_A));
+    fixture_end(&f);
+  }
 }
 
 TEST(norm_over_all_parameters) {
