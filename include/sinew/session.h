@@ -29,10 +29,11 @@ extern "C" {
 
 typedef struct sn_session sn_session;
 
-/* One step as it ran; times are seconds of one clock. */
+/* A step as one thread ran it; times are seconds of one clock. What is between two spans of a thread it spent waiting for
+ * others, or without a part in a step. What a step waits for within itself belongs to it. */
 typedef struct sn_span {
-  int step; /* sn_session_step tells what it is */
-  int thread;
+  int step;   /* sn_session_step tells what it is */
+  int thread; /* 0 is the thread that called sn_session_run, and the only one of a GPU */
   double begin_s, end_s;
 } sn_span;
 
@@ -41,6 +42,8 @@ typedef struct sn_span {
  * 21 bits of each factor. SN_PRECISION_HALF: one product, 8 to 11 bits of each factor. A device without such units computes
  * SN_PRECISION_EXACT: f32 factors. */
 typedef enum sn_precision { SN_PRECISION_EXACT, SN_PRECISION_FAST, SN_PRECISION_HALF } sn_precision;
+
+enum { SN_MAX_THREADS = 255 };
 
 typedef struct sn_session_options {
   /* "auto" or a name that sn_device_name lists; NULL is "auto". "ref" runs the graph as it is, without compiling it:
@@ -55,7 +58,7 @@ typedef struct sn_session_options {
   /* Called while a run goes on; it must not use the session or its stores. A run can be cancelled until it begins to commit: to
    * its end, or with finite_output until that is known. */
   sn_progress progress;
-  int threads; /* 0: as many as are good; not negative. The bits of results do not depend on it */
+  int threads; /* 0: as many as are good; at most SN_MAX_THREADS. The bits of results do not depend on it */
   sn_precision precision;
   /* What the compiler may do. fast_math allows rewrites that are wrong for infinities, NaN and cancellation (x - x = 0,
    * x / x = 1, 0 * x = 0); without it results stay within rounding of the graph as written. The other two are for finding
@@ -65,8 +68,9 @@ typedef struct sn_session_options {
    * checked and proved like fresh plans, so what is in them can cost time but not change a result. One that cannot be read
    * or written is no error. */
   const char *plan_cache;
-  /* Called for each step that ran, at the latest when the run ends; NULL: steps are not timed. It must not use the session
-   * or its stores. */
+  /* Called on the thread that runs the session, at the latest when the run ends, good or not: for each step that ran, once
+   * for each thread that had a part in it. Spans of one thread come in order and do not overlap. Room for all of them is
+   * taken when the session is made. NULL: steps are not timed. It must not use the session or its stores. */
   void (*span)(void *user, const sn_span *span);
   void *span_user;
 } sn_session_options;

@@ -78,7 +78,8 @@ static sn_status copy_steps(measure *m) {
   return SN_OK;
 }
 
-/* A step may have a span on each thread: it lasts from the first begin to the last end. */
+/* A step may have a span on each thread: it lasts from the first begin to the last end. Steps that do not wait for each other
+ * overlap there; what two of them share counts for the first, so that all of them and the waiting between are the run. */
 static sn_status add_spans(measure *m) {
   bench_form *f = m->form;
   double *begin = calloc((size_t)f->n_steps + 1, sizeof *begin);
@@ -91,8 +92,12 @@ static sn_status add_spans(measure *m) {
       begin[s->step] = s->begin_s;
     end[s->step] = s->end_s > end[s->step] ? s->end_s : end[s->step];
   }
-  for (int i = 0; begin && end && i < f->n_steps; i++)
-    f->steps[i].seconds += (end[i] - begin[i]) / m->options->repeat;
+  double covered = 0;
+  for (int i = 0; begin && end && i < f->n_steps; i++) {
+    double from = begin[i] > covered ? begin[i] : covered;
+    f->steps[i].seconds += end[i] > from ? (end[i] - from) / m->options->repeat : 0;
+    covered = end[i] > covered ? end[i] : covered;
+  }
   bool done = begin && end && !m->lost;
   free(begin);
   free(end);

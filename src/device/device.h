@@ -34,9 +34,10 @@ typedef struct device_options {
   /* Devices with memory of their own: states come as mirrors, inputs are looked at only when they are fresh, and outputs stay
    * on the device until they are read. Otherwise every run copies from and to the host. */
   bool resident;
+  bool spans; /* runs may be timed: room for the spans is taken at lowering */
 } device_options;
 
-/* One step as it ran: for profiles and traces. */
+/* One step as one thread ran it: for profiles and traces. */
 typedef struct device_span {
   int step;
   int thread;
@@ -56,8 +57,9 @@ typedef struct device_run {
   /* Between main and commit; an error keeps the states as they are and is what run returns. May be NULL. */
   sn_status (*before_commit)(void *user);
   void *user;
-  const sn_progress *progress;                       /* polled between steps of main; may be NULL */
-  void (*span)(void *user, const device_span *span); /* NULL: not timed */
+  const sn_progress *progress; /* polled between steps of main; may be NULL */
+  /* At the latest when the run ends, good or not; see sn_session_options. NULL, or lowered without `spans`: not timed. */
+  void (*span)(void *user, const device_span *span);
   void *span_user;
 } device_run;
 

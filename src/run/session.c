@@ -105,9 +105,11 @@ static sn_status fill(sn_session *s, const sn_session_options *o) {
     s->outputs[i].name = s->next[i].name = s->graph->outputs[i].name;
   for (int i = 0; i < s->n_symbols; i++)
     s->bindings[i] = -1;
-  if (o->threads < 0)
-    return diag_fail(s->ctx, SN_ERR_INVALID, "session: threads must not be negative, got %d",
-                     o->threads);
+  if (o->threads < 0 || o->threads > SN_MAX_THREADS)
+    return diag_fail(s->ctx, SN_ERR_INVALID, "session: threads must lie in 0 … %d, got %d",
+                     SN_MAX_THREADS, o->threads);
+  if (o->precision < SN_PRECISION_EXACT || o->precision > SN_PRECISION_HALF)
+    return diag_fail(s->ctx, SN_ERR_INVALID, "session: unknown precision %d", (int)o->precision);
   SN_TRY(session_choose(s->ctx, o->device, &s->engine, &s->device));
   if (o->finite_output && (s->finite_output = sn_session_find_output(s, o->finite_output)) < 0)
     return diag_fail(s->ctx, SN_ERR_NOT_FOUND, "session: no output \"%s\" to watch",

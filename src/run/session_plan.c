@@ -168,7 +168,10 @@ static sn_status make(sn_session *s, const sn_session_options *o, bool anew) {
   SN_TRY(allocate(s));
   SN_TRY(find_leaves(s));
   p->resident = s->device->mirrors != NULL;
-  device_options d = {.threads = o->threads, .precision = o->precision, .resident = p->resident};
+  device_options d = {.threads = o->threads,
+                      .precision = o->precision,
+                      .resident = p->resident,
+                      .spans = o->span != NULL};
   SN_TRY(s->device->lower(s->device, s->ctx, p->compiled.program, &d, &p->lowered));
   find_prepares(s);
   count(s);

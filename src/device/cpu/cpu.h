@@ -66,6 +66,7 @@ typedef struct cpu_run {
   char *kept;  /* this step's memory that lasts from run to run; NULL: none */
   bool poison; /* tests: scratch is made stale when it is taken */
   bool stop;   /* this thread has reason not to go on */
+  bool part;   /* in the step at work: there is something for this thread in a loop of it */
   /* The first REQUIRE that did not hold, in the order of iterations; the step still runs to its end. */
   bool failed;
   uint32_t site;
@@ -107,6 +108,7 @@ static inline bool cpu_next(cpu_run *r, int64_t n, int64_t *out) {
   }
   struct cpu_counter *c = &r->crew->loops[r->loop % CPU_LOOPS];
   *out = r->iteration = (int64_t)atomic_fetch_add_explicit(&c->next, 1, memory_order_relaxed);
+  r->part = r->part || *out < n || n >= r->threads;
   return *out < n;
 }
 /* This thread's part of 0 … n-1, a run of whole grains: *from … *to-1, perhaps empty. The same thread gets the same part of
@@ -115,6 +117,7 @@ static inline void cpu_share(cpu_run *r, int64_t n, int64_t grain, int64_t *from
   int64_t grains = (n + grain - 1) / grain;
   *from = r->iteration = min_i64(n, grains * r->thread / r->threads * grain);
   *to = min_i64(n, grains * (r->thread + 1) / r->threads * grain);
+  r->part = r->part || *from < *to;
 }
 /* Waits until all threads are here. */
 static inline void cpu_sync(cpu_run *r) {

@@ -5,7 +5,10 @@
  * the others never.
  *
  * All threads walk the steps side by side (cpu.h). They meet before a step that has a barrier or uses shared scratch, and there
- * agree on whether to go on; what only one may do (the host's callbacks, messages) thread 0 does between two meetings. */
+ * agree on whether to go on; what only one may do (the host's callbacks, messages) thread 0 does between two meetings.
+ *
+ * A timed run is the same run: each thread notes when it began and ended its part of each step, and thread 0 hands that to the
+ * host when all are done. */
 #include "device/devices.h"
 
 #include "base/memory.h"
@@ -69,6 +72,12 @@ typedef struct lowered_step {
   size_t kept_at;
 } lowered_step;
 
+/* A step on one thread, in seconds of one clock. */
+typedef struct step_time {
+  double begin_s, end_s;
+  bool ran, part; /* walked through; with a part in its work */
+} step_time;
+
 struct device_plan {
   sn_ctx *ctx;
   const program *program;
@@ -79,7 +88,8 @@ struct device_plan {
   size_t scratch_each; /* of a thread */
   void **addresses;    /* by value id */
   lowered_step *steps;
-  bool *keeps; /* by state: kept memory is derived from it */
+  bool *keeps;      /* by state: kept memory is derived from it */
+  step_time *times; /* by thread, by step; NULL: runs are not timed */
   bool poison;
   cpu_crew crew;
 };
@@ -118,6 +128,10 @@ static void bind_own(device_plan *dp) {
   }
 }
 
+static size_t times_bytes(const device_plan *dp) {
+  return (size_t)dp->threads * (size_t)program_steps(dp->program) * sizeof(step_time);
+}
+
 static void destroy(device_plan *dp) {
   if (!dp)
     return;
@@ -134,6 +148,8 @@ static void destroy(device_plan *dp) {
     mem_free(ctx, dp->steps, (size_t)program_steps(p) * sizeof *dp->steps);
   if (dp->keeps)
     mem_free(ctx, dp->keeps, (size_t)p->n_states * sizeof *dp->keeps);
+  if (dp->times)
+    mem_free(ctx, dp->times, times_bytes(dp));
   mem_free(ctx, dp, sizeof *dp);
 }
 
@@ -171,6 +187,8 @@ static sn_status lower_into(device_plan *dp, const device_options *options) {
   SN_TRY(choose_threads(dp, options->threads));
   SN_TRY(allocate(dp));
   bind_own(dp);
+  if (options->spans && !(dp->times = mem_alloc(dp->ctx, times_bytes(dp))))
+    return SN_ERR_NO_MEMORY;
   return SN_OK;
 }
 
@@ -218,6 +236,7 @@ typedef struct plan_run {
   device_plan *dp;
   const device_run *run;
   int threads;
+  step_time *times; /* NULL: not timed */
   sn_status status; /* SN_OK while it goes well */
   cpu_run *runs[TEAM_MOST];
 } plan_run;
@@ -304,29 +323,55 @@ static void begin_checks(cpu_run *r, int index) {
   cpu_sync(r);
 }
 static void end_checks(plan_run *x, cpu_run *r, int index) {
-  if (STALE_CHECKED && r->thread == 0 && x->status == SN_OK)
+  if (!STALE_CHECKED)
+    return;
+  cpu_sync(r);
+  if (r->thread == 0 && x->status == SN_OK)
     note_status(x, r, cpu_check_results(r, index));
 }
 
-/* False: the run is over. A step that is timed or checked stands alone between two meetings. */
+static void time_archetype(plan_run *x, cpu_run *r, int index) {
+  step_time *t = &x->times[(size_t)r->thread * (size_t)program_steps(r->program) + (size_t)index];
+  t->begin_s = seconds();
+  r->part = false;
+  run_archetype(x, r, index);
+  t->end_s = seconds();
+  t->ran = true;
+  t->part = r->part;
+}
+
+/* False: the run is over. A step that is checked stands alone between two meetings. */
 static bool run_step(plan_run *x, cpu_run *r, int index) {
-  bool timed = x->run->span != NULL, alone = timed || STALE_CHECKED;
-  if ((x->dp->steps[index].meet || alone) && !meet(x, r))
+  if ((x->dp->steps[index].meet || STALE_CHECKED) && !meet(x, r))
     return false;
   poison_shared(x, r, index);
   begin_checks(r, index);
-  device_span span = {.step = index, .begin_s = timed ? seconds() : 0};
-  run_archetype(x, r, index);
-  if (!alone)
-    return true;
-  cpu_sync(r);
+  if (x->times)
+    time_archetype(x, r, index);
+  else
+    run_archetype(x, r, index);
   end_checks(x, r, index);
-  if (!timed)
-    return true;
-  span.end_s = seconds();
-  if (r->thread == 0)
-    x->run->span(x->run->span_user, &span);
   return true;
+}
+
+static void report_span(const plan_run *x, int index, int thread, const step_time *t) {
+  x->run->span(x->run->span_user, &(device_span){index, thread, t->begin_s, t->end_s});
+}
+
+/* When all threads are done. A step that had no work, or did not share it out, is thread 0's. */
+static void report_spans(const plan_run *x) {
+  size_t n = (size_t)program_steps(x->dp->program);
+  for (size_t i = 0; i < n; i++) {
+    bool any = false;
+    for (int t = 0; t < x->threads; t++) {
+      const step_time *time = &x->times[(size_t)t * n + i];
+      if (time->part)
+        report_span(x, (int)i, t, time);
+      any = any || time->part;
+    }
+    if (!any && x->times[i].ran)
+      report_span(x, (int)i, 0, &x->times[i]);
+  }
 }
 
 static bool keep_all(plan_run *x, cpu_run *r) {
@@ -427,6 +472,9 @@ static sn_status run_plan(device_plan *dp, const device_run *run) {
   plan_run x = {.dp = dp, .run = run, .status = SN_OK};
   bool busy = team_is_busy(dp->team);
   x.threads = busy ? 1 : (int)min_i64(dp->threads, team_size(dp->team));
+  x.times = run->span ? dp->times : NULL;
+  if (x.times)
+    memset(x.times, 0, times_bytes(dp));
   bind_host(dp, run);
   clear_crew(&dp->crew);
   poison_all(dp, run);
@@ -434,6 +482,8 @@ static sn_status run_plan(device_plan *dp, const device_run *run) {
     run_thread(&x, 0);
   else
     team_run(dp->team, x.threads, run_thread, &x);
+  if (x.times)
+    report_spans(&x);
   return x.status;
 }
 

@@ -123,7 +123,7 @@ static device_plan *lowered(world *t, sn_ctx *ctx) {
   const device *d = &cpu_device;
   device_plan *dp = NULL;
   build(t);
-  CHECK(d->lower(d, ctx, &t->program, &(device_options){0}, &dp) == SN_OK);
+  CHECK(d->lower(d, ctx, &t->program, &(device_options){.spans = true}, &dp) == SN_OK);
   d->poison(dp);
   return dp;
 }
