@@ -22,9 +22,9 @@ device/vulkan  : base ir/dtype.h step plan/program.h device
 compile        : base ir step ops ref grad opt plan device
 run            : base ir step ops ref plan device compile
 io             : base ir/dtype.h ir/dim.h
-nn             :
-train          :
-lm             :
+nn             : base/null.h
+train          : base/null.h
+lm             : base/null.h
 cli            :
 '
 

@@ -1,5 +1,7 @@
 /* The context: diagnostics and memory through the caller's allocator. See base.h. */
 #define _DEFAULT_SOURCE /* madvise */
+#include "base/null.h"
+
 #include "base/base.h"
 
 #include "base/team.h"
@@ -47,8 +49,9 @@ static void *libc_resize(void *user, void *ptr, size_t old_size, size_t new_size
 }
 
 sn_status sn_ctx_create(const sn_allocator *allocator, sn_ctx **out_ctx) {
+  CLEARS(out_ctx);
+  NEEDS(out_ctx);
   sn_allocator a = allocator ? *allocator : (sn_allocator){libc_resize, NULL};
-  *out_ctx = NULL;
   sn_ctx *ctx = a.resize(a.user, NULL, 0, sizeof *ctx);
   if (!ctx)
     return SN_ERR_NO_MEMORY;
@@ -69,7 +72,8 @@ void sn_ctx_destroy(sn_ctx *ctx) {
 const char *sn_ctx_message(const sn_ctx *ctx) { return ctx ? ctx->message : ""; }
 
 sn_status diag_failv(sn_ctx *ctx, sn_status status, const char *format, va_list args) {
-  vsnprintf(ctx->message, sizeof ctx->message, format, args);
+  if (ctx)
+    vsnprintf(ctx->message, sizeof ctx->message, format, args);
   return status;
 }
 
@@ -82,6 +86,8 @@ sn_status sn_ctx_fail(sn_ctx *ctx, sn_status status, const char *format, ...) {
 }
 
 sn_status sn_ctx_within(sn_ctx *ctx, sn_status status, const char *format, ...) {
+  if (!ctx)
+    return status;
   char inner[sizeof ctx->message];
   memcpy(inner, ctx->message, sizeof inner);
   va_list args;
@@ -99,8 +105,14 @@ sn_status sn_ctx_within(sn_ctx *ctx, sn_status status, const char *format, ...) 
   return status;
 }
 
-void *sn_ctx_alloc(sn_ctx *ctx, size_t size) { return mem_alloc(ctx, size); }
-void sn_ctx_free(sn_ctx *ctx, void *ptr, size_t size) { mem_free(ctx, ptr, size); }
+void *sn_ctx_alloc(sn_ctx *ctx, size_t size) {
+  NEEDS_OR(ctx, NULL);
+  return mem_alloc(ctx, size);
+}
+void sn_ctx_free(sn_ctx *ctx, void *ptr, size_t size) {
+  if (ctx)
+    mem_free(ctx, ptr, size);
+}
 
 /* 0 bytes are asked for as 1, so that NULL always means failure. */
 static size_t at_least_one(size_t size) { return size ? size : 1; }

@@ -1,10 +1,16 @@
 /* sn_graph_recognise: the optimiser with the rules for before gradients, and the way back to the caller's values. */
+#include "base/null.h"
+
 #include "opt/opt.h"
 
 sn_status sn_graph_recognise(const sn_graph *graph, const sn_value *keep, int n_keep,
                              sn_value *out_kept, sn_graph **out_graph) {
+  CLEARS(out_graph);
+  NEEDS(graph);
+  NEEDS_ARGUMENT(graph->ctx, out_graph);
+  NEEDS_ARGUMENT_IF(graph->ctx, n_keep > 0, keep);
+  NEEDS_ARGUMENT_IF(graph->ctx, n_keep > 0, out_kept);
   size_t n_values = graph->n_values;
-  *out_graph = NULL;
   sn_value *to = mem_array(graph->ctx, n_values, sizeof *to);
   opt_options options = {.keep = keep, .n_keep = n_keep, .out_values = to};
   sn_status status = to ? opt_recognise(graph, &options, out_graph, NULL) : SN_ERR_NO_MEMORY;

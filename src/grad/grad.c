@@ -5,6 +5,8 @@
  * whose gradient is "by decomposition" is swept through its decomposed form between its own results and
  * arguments.
  */
+#include "base/null.h"
+
 #include "grad/sweep.h"
 #include "ir/dtype.h"
 
@@ -308,6 +310,9 @@ static sn_status check(sn_graph *g, sn_value loss, const sn_value *wrt, int n) {
 }
 
 sn_status sn_grad(sn_graph *g, sn_value loss, const sn_value *wrt, int n, sn_value *out_grads) {
+  NEEDS(g);
+  NEEDS_ARGUMENT_IF(g->ctx, n > 0, wrt);
+  NEEDS_ARGUMENT_IF(g->ctx, n > 0, out_grads);
   for (int i = 0; i < n; i++)
     out_grads[i] = graph_invalid();
   SN_TRY(check(g, loss, wrt, n));

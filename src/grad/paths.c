@@ -3,6 +3,8 @@
  * One walk from the loss down to the leaves. Of a value's ways to the loss the best counts, and the order of sn_grad_path
  * is that order. A way is open while every value on it is a float; it is blocked from the first value on that is none; and
  * what lies behind a stop_gradient is stopped, whatever else lies there. */
+#include "base/null.h"
+
 #include "grad/sweep.h"
 #include "ir/dtype.h"
 #include "ops/table.h"
@@ -106,6 +108,9 @@ sn_status grad_check_paths(sn_graph *g, sn_value loss, const sn_value *wrt, int 
 
 sn_status sn_grad_paths(const sn_graph *g, sn_value loss, const sn_value *values, int n,
                         sn_grad_path *out_paths) {
+  NEEDS(g);
+  NEEDS_ARGUMENT_IF(g->ctx, n > 0, values);
+  NEEDS_ARGUMENT_IF(g->ctx, n > 0, out_paths);
   walk w;
   for (int i = 0; i < n; i++)
     out_paths[i] = SN_GRAD_UNUSED;

@@ -2,6 +2,8 @@
  * that is being read wait on a stack and move into the arena as one array when it closes. See
  * json.h.
  */
+#include "base/null.h"
+
 #include "io/json.h"
 
 #include "base/file.h"
@@ -366,7 +368,10 @@ static sn_status parse_document(parser *s, sn_json *out) {
 }
 
 sn_status sn_json_parse(sn_ctx *ctx, const char *bytes, size_t size, sn_json_doc **out_doc) {
-  *out_doc = NULL;
+  CLEARS(out_doc);
+  NEEDS(ctx);
+  NEEDS_ARGUMENT(ctx, out_doc);
+  NEEDS_ARGUMENT_IF(ctx, size > 0, bytes);
   if (size > SN_JSON_MAX_SIZE)
     return diag_fail(ctx, SN_ERR_FORMAT, "JSON text too long: at most %d bytes expected, got %zu",
                      SN_JSON_MAX_SIZE, size);
@@ -389,9 +394,12 @@ sn_status sn_json_parse(sn_ctx *ctx, const char *bytes, size_t size, sn_json_doc
 }
 
 sn_status sn_json_parse_file(sn_ctx *ctx, const char *path, sn_json_doc **out_doc) {
+  CLEARS(out_doc);
+  NEEDS(ctx);
+  NEEDS_ARGUMENT(ctx, path);
+  NEEDS_ARGUMENT(ctx, out_doc);
   void *data;
   size_t size;
-  *out_doc = NULL;
   SN_TRY(file_read_all(ctx, path, SN_JSON_MAX_SIZE, &data, &size));
   sn_status status = sn_json_parse(ctx, data, size, out_doc);
   mem_free(ctx, data, size);

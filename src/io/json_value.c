@@ -1,4 +1,6 @@
 /* Access to JSON values; UTF-8; writing strings. See sinew/json.h and json.h. */
+#include "base/null.h"
+
 #include "io/json.h"
 
 void sn_json_destroy(sn_json_doc *doc) {
@@ -8,7 +10,10 @@ void sn_json_destroy(sn_json_doc *doc) {
   mem_free(doc->ctx, doc, sizeof *doc);
 }
 
-const sn_json *sn_json_root(const sn_json_doc *doc) { return doc ? &doc->root : NULL; }
+const sn_json *sn_json_root(const sn_json_doc *doc) {
+  NEEDS_OR(doc, NULL);
+  return doc ? &doc->root : NULL;
+}
 
 sn_json_kind sn_json_type(const sn_json *value) {
   return value ? (sn_json_kind)value->kind : SN_JSON_ABSENT;
@@ -22,6 +27,7 @@ const char *sn_json_type_name(sn_json_kind kind) {
 }
 
 bool sn_json_bool(const sn_json *value, bool *out) {
+  NEEDS_OR(out, false);
   if (sn_json_type(value) != SN_JSON_BOOL)
     return false;
   *out = value->as.boolean;
@@ -29,6 +35,7 @@ bool sn_json_bool(const sn_json *value, bool *out) {
 }
 
 bool sn_json_number(const sn_json *value, double *out) {
+  NEEDS_OR(out, false);
   if (sn_json_type(value) != SN_JSON_NUMBER)
     return false;
   *out = value->integer ? (double)value->as.integer : value->as.number;
@@ -36,6 +43,7 @@ bool sn_json_number(const sn_json *value, double *out) {
 }
 
 bool sn_json_int(const sn_json *value, int64_t *out) {
+  NEEDS_OR(out, false);
   if (sn_json_type(value) != SN_JSON_NUMBER)
     return false;
   if (value->integer) {
@@ -90,6 +98,7 @@ const char *sn_json_key(const sn_json *member, size_t *out_size) {
 }
 
 const sn_json *sn_json_get(const sn_json *object, const char *key) {
+  NEEDS_OR(key, NULL);
   return json_get(object, key, strlen(key));
 }
 

@@ -1,4 +1,6 @@
 /* Open safetensors files and models: life, lookup, reading of tensors. See sinew/safetensors.h. */
+#include "base/null.h"
+
 #include "io/safetensors.h"
 
 #include "base/half.h"
@@ -54,8 +56,11 @@ static sn_status open_single(sn_ctx *ctx, file_reader *file, sn_safetensors **ou
 }
 
 sn_status sn_safetensors_open(sn_ctx *ctx, const char *path, sn_safetensors **out_file) {
+  CLEARS(out_file);
+  NEEDS(ctx);
+  NEEDS_ARGUMENT(ctx, path);
+  NEEDS_ARGUMENT(ctx, out_file);
   file_reader *file;
-  *out_file = NULL;
   SN_TRY(file_open(ctx, path, &file));
   return open_single(ctx, file, out_file);
 }
@@ -70,13 +75,19 @@ sn_status safetensors_open_bytes(sn_ctx *ctx, const void *bytes, size_t size,
 
 /* --- lookup ----------------------------------------------------------------------------------- */
 
-size_t sn_safetensors_count(const sn_safetensors *st) { return st->n; }
+size_t sn_safetensors_count(const sn_safetensors *st) {
+  NEEDS_OR(st, 0);
+  return st->n;
+}
 
 const sn_safetensors_tensor *sn_safetensors_at(const sn_safetensors *st, size_t index) {
+  NEEDS_OR(st, NULL);
   return index < st->n ? &st->tensors[index].view : NULL;
 }
 
 const sn_safetensors_tensor *sn_safetensors_find(const sn_safetensors *st, const char *name) {
+  NEEDS_OR(st, NULL);
+  NEEDS_OR(name, NULL);
   size_t size = strlen(name);
   if (!st->index) {
     const safetensors_tensor *t = safetensors_shard_find(&st->shards[0], name, size);
@@ -88,6 +99,8 @@ const sn_safetensors_tensor *sn_safetensors_find(const sn_safetensors *st, const
 }
 
 const char *sn_safetensors_metadata(const sn_safetensors *st, const char *key) {
+  NEEDS_OR(st, NULL);
+  NEEDS_OR(key, NULL);
   const char *found = NULL;
   for (size_t i = 0; i < st->n_shards && !found; i++)
     found = sn_json_string(sn_json_get(st->shards[i].metadata, key), NULL);
@@ -106,6 +119,8 @@ static sn_status tensor_at(sn_safetensors *st, size_t index, const safetensors_t
 }
 
 sn_status sn_safetensors_read_raw(sn_safetensors *st, size_t index, void *buffer, size_t size) {
+  NEEDS(st);
+  NEEDS_ARGUMENT_IF(st->ctx, size > 0, buffer);
   const safetensors_tensor *t = NULL;
   SN_TRY(tensor_at(st, index, &t));
   if (size != t->view.size)
@@ -209,6 +224,8 @@ sn_status sn_safetensors_check(sn_safetensors *st, size_t index, sn_dtype dtype)
 
 sn_status sn_safetensors_read(sn_safetensors *st, size_t index, sn_dtype dtype, void *buffer,
                               int64_t count) {
+  NEEDS(st);
+  NEEDS_ARGUMENT_IF(st->ctx, count > 0, buffer);
   const safetensors_tensor *t = NULL;
   size_t element;
   SN_TRY(tensor_at(st, index, &t));

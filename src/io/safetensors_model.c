@@ -2,6 +2,8 @@
  * authority: the model has the tensors of its weight_map, each from the shard named there. See
  * sinew/safetensors.h.
  */
+#include "base/null.h"
+
 #include "io/safetensors.h"
 
 #include "io/sort.h"
@@ -146,7 +148,10 @@ static sn_status open_either(sn_ctx *ctx, arena *a, const char *folder,
 }
 
 sn_status sn_safetensors_open_model(sn_ctx *ctx, const char *folder, sn_safetensors **out_model) {
-  *out_model = NULL;
+  CLEARS(out_model);
+  NEEDS(ctx);
+  NEEDS_ARGUMENT(ctx, folder);
+  NEEDS_ARGUMENT(ctx, out_model);
   arena a;
   arena_init(&a, ctx);
   sn_status status = open_either(ctx, &a, folder, out_model);

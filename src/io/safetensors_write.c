@@ -1,4 +1,6 @@
 /* Writing safetensors files. See sinew/safetensors.h. */
+#include "base/null.h"
+
 #include "io/safetensors.h"
 
 #include "base/text.h"
@@ -175,6 +177,10 @@ static sn_status write_file(sn_ctx *ctx, const char *path, const text *header,
 sn_status sn_safetensors_write(sn_ctx *ctx, const char *path, const sn_safetensors_item *items,
                                size_t n_items, const sn_safetensors_pair *metadata,
                                size_t n_metadata) {
+  NEEDS(ctx);
+  NEEDS_ARGUMENT(ctx, path);
+  NEEDS_ARGUMENT_IF(ctx, n_items > 0, items);
+  NEEDS_ARGUMENT_IF(ctx, n_metadata > 0, metadata);
   text header;
   text_init(&header, ctx);
   sn_status status = check_all(ctx, items, n_items, metadata, n_metadata);

@@ -1,5 +1,7 @@
 /* See dim.h. An expression is a sorted list of terms, a term a coefficient times sorted atoms; limits
  * are small and fixed, since sizes in models are simple, and exceeding them is a graph error. */
+#include "base/null.h"
+
 #include "ir/dim.h"
 
 enum { MAX_TERMS = 8, MAX_ATOMS = 4, MAX_WEIGHT = 128 };
@@ -245,6 +247,7 @@ static int add_atom(sn_graph *g, dim_atom a) {
 }
 
 sn_dim sn_symbol(sn_graph *g, const char *name, int64_t max) {
+  NEEDS_OR(g, 0);
   if (g->status != SN_OK)
     return 0;
   if (!name || !*name || strlen(name) > 64)
@@ -344,8 +347,14 @@ static sn_dim add_scaled(sn_graph *g, sn_dim a, sn_dim b, int64_t scale) {
   return intern(g, &e);
 }
 
-sn_dim sn_dim_add(sn_graph *g, sn_dim a, sn_dim b) { return add_scaled(g, a, b, 1); }
-sn_dim sn_dim_sub(sn_graph *g, sn_dim a, sn_dim b) { return add_scaled(g, a, b, -1); }
+sn_dim sn_dim_add(sn_graph *g, sn_dim a, sn_dim b) {
+  NEEDS_OR(g, 0);
+  return add_scaled(g, a, b, 1);
+}
+sn_dim sn_dim_sub(sn_graph *g, sn_dim a, sn_dim b) {
+  NEEDS_OR(g, 0);
+  return add_scaled(g, a, b, -1);
+}
 
 static bool multiply_terms(const sn_graph *g, const dim_term *a, const dim_term *b, dim_term *out) {
   *out = (dim_term){0};
@@ -359,6 +368,7 @@ static bool multiply_terms(const sn_graph *g, const dim_term *a, const dim_term 
 }
 
 sn_dim sn_dim_mul(sn_graph *g, sn_dim a, sn_dim b) {
+  NEEDS_OR(g, 0);
   if (!usable(g, a, b))
     return 0;
   int64_t p;
@@ -436,6 +446,7 @@ static sn_dim division_atom(sn_graph *g, sn_dim of, int64_t divisor) {
  * in 0 … d-1, without a common factor and without a division right inside: so equal quotients are
  * equal handles. */
 sn_dim sn_dim_div(sn_graph *g, sn_dim a, int64_t divisor) {
+  NEEDS_OR(g, 0);
   if (!usable(g, a, 0))
     return 0;
   if (divisor <= 0 || divisor >= DIM_LIMIT)
@@ -546,6 +557,7 @@ void dim_range(const sn_graph *g, sn_dim d, int64_t *out_lo, int64_t *out_hi) {
 }
 
 int64_t sn_dim_max(const sn_graph *g, sn_dim d) {
+  NEEDS_OR(g, 0);
   int64_t lo, hi;
   if (!dim_valid(g, d))
     return 0;

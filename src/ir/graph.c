@@ -1,4 +1,6 @@
 /* Building: append or find nodes, keep the first error. See graph.h for the invariants. */
+#include "base/null.h"
+
 #include "ir/graph.h"
 
 #include "ir/dim.h"
@@ -65,9 +67,18 @@ void sn_graph_destroy(sn_graph *g) {
   mem_free(ctx, g, sizeof *g);
 }
 
-sn_status sn_graph_status(const sn_graph *g) { return g->status; }
-const char *sn_graph_message(const sn_graph *g) { return g->message; }
-sn_ctx *sn_graph_ctx(const sn_graph *g) { return g->ctx; }
+sn_status sn_graph_status(const sn_graph *g) {
+  NEEDS(g);
+  return g->status;
+}
+const char *sn_graph_message(const sn_graph *g) {
+  NEEDS_OR(g, "");
+  return g->message;
+}
+sn_ctx *sn_graph_ctx(const sn_graph *g) {
+  NEEDS_OR(g, NULL);
+  return g->ctx;
+}
 
 sn_status graph_check(const sn_graph *g, sn_ctx *ctx) {
   return g->status == SN_OK ? SN_OK : diag_fail(ctx, g->status, "%s", g->message);
@@ -163,6 +174,10 @@ static bool check_inputs(sn_graph *g, const op_desc *op, const sn_value *in, int
                      op->on_list ? "at least " : "", op->on_list ? 1 : op->n_inputs, n_in);
     return false;
   }
+  if (!in && n_in > 0) {
+    (void)graph_fail(g, SN_ERR_INVALID, "%s: its %d arguments are NULL", op->name, n_in);
+    return false;
+  }
   for (int i = 0; i < n_in; i++) {
     const char *name = op->on_list ? "argument" : op->inputs[i].name;
     if (in[i].id == 0 && (op->on_list || !op->inputs[i].optional)) {
@@ -249,6 +264,7 @@ static bool name_clashes(sn_graph *g, int op, const void *attrs) {
 }
 
 sn_value graph_add(sn_graph *g, int op, const sn_value *in, int n_in, const void *attrs) {
+  NEEDS_OR(g, graph_invalid());
   const op_desc *d = &g->table->ops[op];
   if (g->status != SN_OK || !check_inputs(g, d, in, n_in))
     return graph_invalid();
@@ -278,13 +294,18 @@ int graph_find_op(const sn_graph *g, const char *name) {
   return 0;
 }
 
-bool sn_value_valid(const sn_graph *g, sn_value v) { return v.id > 0 && v.id < g->n_values; }
+bool sn_value_valid(const sn_graph *g, sn_value v) {
+  NEEDS_OR(g, false);
+  return v.id > 0 && v.id < g->n_values;
+}
 
 sn_type sn_value_type(const sn_graph *g, sn_value v) {
+  NEEDS_OR(g, (sn_type){0});
   return sn_value_valid(g, v) ? g->values[v.id].type : (sn_type){0};
 }
 
 sn_value sn_value_result(sn_graph *g, sn_value first, int k) {
+  NEEDS_OR(g, graph_invalid());
   if (g->status != SN_OK)
     return graph_invalid();
   if (!sn_value_valid(g, first))
@@ -297,6 +318,7 @@ sn_value sn_value_result(sn_graph *g, sn_value first, int k) {
 }
 
 sn_value sn_label(sn_graph *g, sn_value v, const char *label) {
+  NEEDS_OR(g, v);
   if (!sn_value_valid(g, v) || !label || g->values[v.id].label)
     return v;
   if (strlen(g->scope) + strlen(label) >= MAX_NAME)
@@ -310,6 +332,7 @@ sn_value sn_label(sn_graph *g, sn_value v, const char *label) {
 }
 
 void sn_scope_push(sn_graph *g, const char *name) {
+  NEEDS_OR(g, );
   if (name && strlen(g->scope) + strlen(name) >= MAX_NAME) {
     (void)graph_fail(g, SN_ERR_INVALID, "a scope must be shorter than %d bytes", MAX_NAME);
     name = "…";
@@ -327,6 +350,7 @@ void sn_scope_push(sn_graph *g, const char *name) {
 }
 
 void sn_scope_pop(sn_graph *g) {
+  NEEDS_OR(g, );
   if (!g->scopes)
     return;
   g->scope = g->scopes->scope;
@@ -334,12 +358,14 @@ void sn_scope_pop(sn_graph *g) {
 }
 
 sn_value sn_recompute(sn_graph *g, sn_value v) {
+  NEEDS_OR(g, v);
   if (sn_value_valid(g, v))
     g->nodes[g->values[v.id].node].boundary = true;
   return v;
 }
 
 void sn_output(sn_graph *g, const char *name, sn_value v) {
+  NEEDS_OR(g, );
   if (g->status != SN_OK)
     return;
   const char *kept = name && *name ? graph_intern(g, name) : NULL;
@@ -385,6 +411,7 @@ static bool assign_fits(sn_graph *g, sn_value state, sn_value value) {
 }
 
 void sn_assign(sn_graph *g, sn_value state, sn_value value) {
+  NEEDS_OR(g, );
   if (g->status != SN_OK || !assign_fits(g, state, value))
     return;
   uint32_t cap = (uint32_t)g->cap_assigns;
@@ -397,4 +424,7 @@ void sn_assign(sn_graph *g, sn_value state, sn_value value) {
   g->nodes[g->values[state.id].node].assigned = true;
 }
 
-void sn_text_free(sn_ctx *ctx, char *string) { mem_free_str(ctx, string); }
+void sn_text_free(sn_ctx *ctx, char *string) {
+  NEEDS_OR(ctx, );
+  mem_free_str(ctx, string);
+}

@@ -10,6 +10,8 @@
  *   assign %3 %4
  *
  * Every attribute is printed, exactly; parse.c reads it back to the same graph. */
+#include "base/null.h"
+
 #include "ir/dim.h"
 #include "ir/dtype.h"
 
@@ -149,7 +151,9 @@ static void print_graph(const sn_graph *g, text *out) {
 }
 
 sn_status sn_graph_print(const sn_graph *g, char **out_text) {
-  *out_text = NULL;
+  CLEARS(out_text);
+  NEEDS(g);
+  NEEDS_ARGUMENT(g->ctx, out_text);
   SN_TRY(graph_check(g, g->ctx));
   text out;
   text_init(&out, g->ctx);

@@ -1,6 +1,8 @@
 /* Checks a graph's invariants (graph.h) anew, from the op table: what a pass built is proved, not
  * trusted. Does not change what the graph means; types are inferred from nothing but the op's own
  * arguments. */
+#include "base/null.h"
+
 #include "ir/dim.h"
 
 static sn_status broken(const sn_graph *g, uint32_t i, const char *what) {
@@ -87,6 +89,7 @@ static sn_status check_assigns(const sn_graph *g, arena *scratch) {
 }
 
 sn_status sn_graph_verify(const sn_graph *graph) {
+  NEEDS(graph);
   /* Inference may intern size expressions, which does not change what the graph means. */
   sn_graph *g = (sn_graph *)(uintptr_t)graph;
   SN_TRY(graph_check(g, g->ctx));

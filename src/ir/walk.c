@@ -1,4 +1,6 @@
 /* Questions about whole graphs that several folders ask. */
+#include "base/null.h"
+
 #include "ir/graph.h"
 
 void graph_mark_live(const sn_graph *g, bool *live) {
@@ -16,12 +18,14 @@ void graph_mark_live(const sn_graph *g, bool *live) {
 }
 
 const char *sn_value_name(const sn_graph *g, sn_value v) {
+  NEEDS_OR(g, NULL);
   if (!sn_value_valid(g, v) || !op_has_name(graph_op(g, graph_node(g, v))))
     return NULL;
   return graph_leaf_name(g, graph_node(g, v));
 }
 
 static int leaves_of(const sn_graph *g, const char *op_name, sn_value *out, int capacity) {
+  NEEDS_OR(g, 0);
   int n = 0, op = graph_find_op(g, op_name);
   for (uint32_t i = 0; i < g->n_nodes; i++)
     if (g->nodes[i].op == op) {

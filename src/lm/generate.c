@@ -6,6 +6,8 @@
  *
  * Every run draws, also that of a piece which is not the last: the key is put back behind it, so that a seed gives the
  * same draws whatever the pieces. Rows of the cache from `fed` on mean nothing. */
+#include "base/null.h"
+
 #include <sinew/compose.h>
 #include <sinew/model.h>
 #include <string.h>
@@ -106,10 +108,13 @@ static sn_status check_options(sn_ctx *ctx, const sn_generate_options *o, int64_
 
 sn_status sn_generator_create(const sn_model *model, sn_store *store,
                               const sn_generate_options *options, sn_generator **out_generator) {
+  CLEARS(out_generator);
+  NEEDS(model);
+  NEEDS_ARGUMENT(sn_model_ctx(model), store);
+  NEEDS_ARGUMENT(sn_model_ctx(model), out_generator);
   const sn_model_config *config = sn_model_get_config(model);
   const sn_generate_options defaults = {0};
   sn_ctx *ctx = sn_model_ctx(model);
-  *out_generator = NULL;
   if (!options)
     options = &defaults;
   SN_TRY(check_options(ctx, options, config->max_length));
@@ -201,6 +206,9 @@ static sn_status feed(sn_generator *gen) {
 }
 
 sn_status sn_generator_next(sn_generator *gen, const int32_t *ids, size_t n, int32_t *out_id) {
+  NEEDS(gen);
+  NEEDS_ARGUMENT(gen->ctx, out_id);
+  NEEDS_ARGUMENT_IF(gen->ctx, n > 0, ids);
   int64_t before = gen->n;
   *out_id = -1;
   SN_TRY(append(gen, ids, n));
@@ -224,5 +232,7 @@ sn_status sn_generator_next(sn_generator *gen, const int32_t *ids, size_t n, int
 }
 
 sn_status sn_generator_logits(sn_generator *gen, float *out_logits, size_t n) {
+  NEEDS(gen);
+  NEEDS_ARGUMENT_IF(gen->ctx, n > 0, out_logits);
   return sn_session_read(gen->session, "logits", out_logits, n * sizeof *out_logits);
 }

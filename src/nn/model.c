@@ -1,10 +1,15 @@
 /* Models: a configuration, the names of its weights, and the graphs that it builds. */
+#include "base/null.h"
+
 #include "nn/model.h"
 
 #include <stdio.h>
 #include <string.h>
 
 sn_value sn_model_logits(const sn_model *m, sn_graph *g, const sn_model_inputs *in) {
+  NEEDS_OR(m, (sn_value){UINT32_MAX});
+  NEEDS_OR(g, (sn_value){UINT32_MAX});
+  NEEDS_OR(in, (sn_value){UINT32_MAX});
   nn_build b = {.config = &m->config, .g = g, .in = in};
   b.shape = sn_value_type(g, in->ids).shape;
   sn_value logits = m->config.family == SN_MODEL_GPT2 ? nn_gpt2(&b) : nn_llama(&b);
@@ -74,7 +79,10 @@ static sn_status collect_names(sn_model *m) {
 }
 
 sn_status sn_model_create(sn_ctx *ctx, const sn_model_config *config, sn_model **out_model) {
-  *out_model = NULL;
+  CLEARS(out_model);
+  NEEDS(ctx);
+  NEEDS_ARGUMENT(ctx, config);
+  NEEDS_ARGUMENT(ctx, out_model);
   sn_model *m = sn_ctx_alloc(ctx, sizeof *m);
   if (!m)
     return SN_ERR_NO_MEMORY;
@@ -91,10 +99,13 @@ sn_status sn_model_create(sn_ctx *ctx, const sn_model_config *config, sn_model *
 }
 
 sn_status sn_model_open(sn_ctx *ctx, const char *folder, sn_model **out_model) {
+  CLEARS(out_model);
+  NEEDS(ctx);
+  NEEDS_ARGUMENT(ctx, folder);
+  NEEDS_ARGUMENT(ctx, out_model);
   char path[4096];
   sn_json_doc *doc;
   sn_model_config *config;
-  *out_model = NULL;
   int n = snprintf(path, sizeof path, "%s/config.json", folder);
   if (n < 0 || (size_t)n >= sizeof path)
     return sn_ctx_fail(ctx, SN_ERR_INVALID, "model: the path is too long");
@@ -108,14 +119,26 @@ sn_status sn_model_open(sn_ctx *ctx, const char *folder, sn_model **out_model) {
   return status == SN_OK ? status : sn_ctx_within(ctx, status, "%s", path);
 }
 
-sn_ctx *sn_model_ctx(const sn_model *m) { return m->ctx; }
-const sn_model_config *sn_model_get_config(const sn_model *m) { return &m->config; }
-size_t sn_model_weight_count(const sn_model *m) { return m->n_names; }
+sn_ctx *sn_model_ctx(const sn_model *m) {
+  NEEDS_OR(m, NULL);
+  return m->ctx;
+}
+const sn_model_config *sn_model_get_config(const sn_model *m) {
+  NEEDS_OR(m, NULL);
+  return &m->config;
+}
+size_t sn_model_weight_count(const sn_model *m) {
+  NEEDS_OR(m, 0);
+  return m->n_names;
+}
 const char *const *sn_model_weight_names(const sn_model *m) {
+  NEEDS_OR(m, NULL);
   return (const char *const *)m->names;
 }
 
 sn_status sn_model_init(const sn_model *m, sn_store *store, uint64_t seed) {
+  NEEDS(m);
+  NEEDS_ARGUMENT(m->ctx, store);
   sn_graph *g;
   SN_TRY(weight_graph(m, &g));
   sn_status status = sn_store_init(store, g, seed);
@@ -124,6 +147,9 @@ sn_status sn_model_init(const sn_model *m, sn_store *store, uint64_t seed) {
 }
 
 sn_status sn_model_load(const sn_model *m, sn_store *store, const char *folder) {
+  NEEDS(m);
+  NEEDS_ARGUMENT(m->ctx, store);
+  NEEDS_ARGUMENT(m->ctx, folder);
   sn_safetensors *file;
   sn_graph *g;
   SN_TRY(sn_safetensors_open_model(m->ctx, folder, &file));

@@ -1,4 +1,6 @@
 /* The list of workloads, the formulas of parameters and inputs. See <sinew/workload.h>. */
+#include "base/null.h"
+
 #include "nn/workload.h"
 
 #include <math.h>
@@ -14,14 +16,21 @@ const sn_workload *sn_workload_at(int index) {
 }
 
 const sn_workload *sn_workload_find(const char *name) {
+  NEEDS_OR(name, NULL);
   for (int i = 0; i < COUNT; i++)
     if (strcmp(workloads[i]->name, name) == 0)
       return workloads[i];
   return NULL;
 }
 
-const char *sn_workload_name(const sn_workload *w) { return w->name; }
-const char *sn_workload_summary(const sn_workload *w) { return w->summary; }
+const char *sn_workload_name(const sn_workload *w) {
+  NEEDS_OR(w, NULL);
+  return w->name;
+}
+const char *sn_workload_summary(const sn_workload *w) {
+  NEEDS_OR(w, NULL);
+  return w->summary;
+}
 
 /* --- parameters. Products and sums below are rounded one by one to f32: the build forbids contraction. --- */
 
@@ -112,6 +121,9 @@ static sn_status fill_one(const sn_workload *w, sn_workload_init init, const cha
 
 sn_status sn_workload_fill(const sn_workload *w, const sn_graph *g, sn_workload_init init,
                            sn_store *store) {
+  NEEDS(w);
+  NEEDS(g);
+  NEEDS(store);
   sn_ctx *ctx = sn_graph_ctx(g);
   int n = sn_graph_states(g, NULL, 0);
   size_t size = (size_t)n * sizeof(sn_value);
@@ -128,6 +140,8 @@ sn_status sn_workload_fill(const sn_workload *w, const sn_graph *g, sn_workload_
 }
 
 int sn_workload_trainable(const sn_workload *w, const sn_graph *g, sn_value *out, int capacity) {
+  NEEDS_OR(w, 0);
+  NEEDS_OR(g, 0);
   int n = sn_graph_states(g, out, capacity), kept = 0;
   int written = n < capacity ? n : capacity;
   if (!w->not_trained)
@@ -146,6 +160,9 @@ static const sn_shape *shape_in(const workload_input *in, sn_workload_form form)
 
 sn_status sn_workload_build(const sn_workload *w, sn_graph *g, sn_workload_form form,
                             sn_workload_values *out) {
+  NEEDS(w);
+  NEEDS(g);
+  NEEDS_ARGUMENT(sn_graph_ctx(g), out);
   sn_value in[WORKLOAD_MAX_INPUTS];
   *out = (sn_workload_values){SN_NONE, SN_NONE};
   for (int i = 0; i < WORKLOAD_MAX_INPUTS; i++) {
@@ -184,6 +201,9 @@ static sn_status write_input(const workload_input *in, sn_ctx *ctx, sn_workload_
 
 sn_status sn_workload_write(const sn_workload *w, const sn_graph *g, sn_workload_form form,
                             sn_session *session) {
+  NEEDS(w);
+  NEEDS(g);
+  NEEDS(session);
   for (int i = 0; i < WORKLOAD_MAX_INPUTS && w->inputs[i].name; i++)
     if (shape_in(&w->inputs[i], form)->rank)
       SN_TRY(write_input(&w->inputs[i], sn_graph_ctx(g), form, session));

@@ -1,9 +1,16 @@
 /* See compose.h: public compositions on the builders. */
+#include "base/null.h"
+
 #include "ir/dim.h"
 
 #include <sinew/compose.h>
 
 void sn_split(sn_graph *g, sn_value x, int64_t axis, int n, sn_value *out_parts) {
+  NEEDS_OR(g, );
+  if (!out_parts) {
+    (void)graph_fail(g, SN_ERR_INVALID, "split: out_parts must not be NULL");
+    return;
+  }
   sn_shape s = sn_value_type(g, x).shape;
   int64_t a = axis < 0 ? axis + s.rank : axis;
   for (int i = 0; i < n; i++)
@@ -23,10 +30,12 @@ void sn_split(sn_graph *g, sn_value x, int64_t axis, int n, sn_value *out_parts)
 }
 
 sn_value sn_argsort(sn_graph *g, sn_value x, int64_t axis, bool descending) {
+  NEEDS_OR(g, graph_invalid());
   return sn_value_result(g, sn_sort(g, x, axis, descending), 1);
 }
 
 sn_value sn_global_avg_pool(sn_graph *g, sn_value x) {
+  NEEDS_OR(g, graph_invalid());
   sn_ints axes = {0};
   int rank = sn_value_type(g, x).shape.rank;
   if (sn_value_valid(g, x) && rank < 3)
@@ -39,6 +48,7 @@ sn_value sn_global_avg_pool(sn_graph *g, sn_value x) {
 
 sn_value sn_attention_packed(sn_graph *g, sn_value qkv, int64_t heads, int64_t kv_heads,
                              double scale, sn_causal causal, int64_t window) {
+  NEEDS_OR(g, graph_invalid());
   sn_shape s = sn_value_type(g, qkv).shape;
   if (!sn_value_valid(g, qkv))
     return graph_fail(g, SN_ERR_INVALID, "attention_packed: qkv is not a value of this graph");
@@ -60,6 +70,7 @@ sn_value sn_attention_packed(sn_graph *g, sn_value qkv, int64_t heads, int64_t k
 }
 
 sn_value sn_random_key(sn_graph *g, const char *name) {
+  NEEDS_OR(g, graph_invalid());
   static const int32_t step[3] = {0, 0, 1};
   sn_value key = sn_state(g, name, SN_I32, SN_SHAPE(3), SN_INIT_ZEROS, 0);
   sn_assign(g, key, sn_add(g, key, sn_constant_bytes(g, SN_I32, SN_SHAPE(3), step)));

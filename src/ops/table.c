@@ -1,4 +1,6 @@
 /* ops.def as data: names, arguments, attributes of each op, beside its implementation. */
+#include "base/null.h"
+
 #include "ops/table.h"
 
 #include "base/file.h"
@@ -75,10 +77,15 @@ static const op_table table = {descs, OP_COUNT};
 const op_table *op_table_get(void) { return &table; }
 
 sn_status sn_graph_create(sn_ctx *ctx, sn_graph **out_graph) {
+  NEEDS(ctx);
+  NEEDS_ARGUMENT(ctx, out_graph);
   return graph_create(ctx, &table, out_graph);
 }
 
 sn_status sn_graph_parse(sn_ctx *ctx, const char *text, sn_graph **out_graph) {
+  NEEDS(ctx);
+  NEEDS_ARGUMENT(ctx, text);
+  NEEDS_ARGUMENT(ctx, out_graph);
   return graph_parse(ctx, &table, text, out_graph);
 }
 

@@ -1,5 +1,7 @@
 /* The store and files: checkpoints and weights. Loading checks all that can be checked, then reads into the entries
  * themselves; see sinew/store.h for what an error leaves. */
+#include "base/null.h"
+
 #include "run/store.h"
 
 #include "base/memory.h"
@@ -38,6 +40,9 @@ static sn_status save(sn_store *s, const char *const *names, size_t n, const cha
 
 sn_status sn_store_save(sn_store *s, const char *path, const sn_safetensors_pair *metadata,
                         size_t n_metadata) {
+  NEEDS(s);
+  NEEDS_ARGUMENT(s->ctx, path);
+  NEEDS_ARGUMENT_IF(s->ctx, n_metadata > 0, metadata);
   store_lock(s);
   sn_status status = save(s, NULL, (size_t)s->n, path, metadata, n_metadata);
   store_unlock(s);
@@ -46,6 +51,9 @@ sn_status sn_store_save(sn_store *s, const char *path, const sn_safetensors_pair
 
 sn_status sn_store_save_weights(sn_store *s, const char *const *names, size_t n_names,
                                 const char *path) {
+  NEEDS(s);
+  NEEDS_ARGUMENT(s->ctx, path);
+  NEEDS_ARGUMENT_IF(s->ctx, n_names > 0, names);
   static const char *const no_names[1];
   static const sn_safetensors_pair format = {"format", "pt"};
   store_lock(s);
@@ -183,6 +191,8 @@ sn_status sn_store_load_file(sn_store *s, sn_safetensors *file) {
 }
 
 sn_status sn_store_load(sn_store *s, const char *path) {
+  NEEDS(s);
+  NEEDS_ARGUMENT(s->ctx, path);
   sn_safetensors *file;
   SN_TRY(sn_safetensors_open(s->ctx, path, &file));
   sn_status status = sn_store_load_file(s, file);
@@ -230,4 +240,6 @@ static sn_status find_given(loading *l, const void *user) {
 sn_status sn_store_load_tensors(sn_store *s, const sn_store_source *sources, size_t n_sources,
                                 sn_safetensors *file) {
   return load_found(s, file, n_sources, find_given, sources);
+#include "base/null.h"
+
 }

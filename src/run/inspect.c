@@ -2,6 +2,8 @@
  * command among them); nothing else in the library depends on it.
  *
  * All views lie in one arena that goes with the inspection. */
+#include "base/null.h"
+
 #include <sinew/inspect.h>
 
 #include "compile/compile.h"
@@ -264,8 +266,10 @@ static sn_status fill(inspection *in, const sn_inspect_options *o) {
 
 sn_status sn_inspect(const sn_graph *graph, const sn_inspect_options *options,
                      sn_inspection **out_inspection) {
+  CLEARS(out_inspection);
+  NEEDS(graph);
+  NEEDS_ARGUMENT(graph->ctx, out_inspection);
   static const sn_inspect_options defaults = {0};
-  *out_inspection = NULL;
   SN_TRY(graph_check(graph, graph->ctx));
   inspection *in = mem_alloc(graph->ctx, sizeof *in);
   if (!in)
@@ -291,8 +295,10 @@ void sn_inspection_destroy(sn_inspection *view) {
 }
 
 sn_status sn_inspection_print(const sn_inspection *view, sn_inspect_text what, char **out_text) {
+  CLEARS(out_text);
+  NEEDS(view);
+  NEEDS(out_text);
   const inspection *in = (const inspection *)view;
-  *out_text = NULL;
   if (what == SN_INSPECT_GRAPH)
     return sn_graph_print(in->compiled.optimised ? in->compiled.optimised : in->given, out_text);
   text t;

@@ -1,5 +1,7 @@
 /* Sessions: making them, symbols, inputs, outputs, and the frame of a run: check that all is there, take the locks of the
  * stores, let the engine (session_ref.c, session_plan.c) compute and commit, and only then show its outputs. */
+#include "base/null.h"
+
 #include "run/session.h"
 
 #include "base/memory.h"
@@ -122,8 +124,10 @@ static sn_status fill(sn_session *s, const sn_session_options *o) {
 
 sn_status sn_session_create(const sn_graph *graph, sn_store *store,
                             const sn_session_options *options, sn_session **out_session) {
+  CLEARS(out_session);
+  NEEDS(graph);
+  NEEDS_ARGUMENT(graph->ctx, out_session);
   static const sn_session_options defaults = {0};
-  *out_session = NULL;
   SN_TRY(graph_check(graph, graph->ctx));
   sn_session *s = mem_alloc(graph->ctx, sizeof *s);
   if (!s)
@@ -251,6 +255,7 @@ static sn_status check_inputs(sn_session *s) {
 }
 
 sn_status sn_session_run(sn_session *s) {
+  NEEDS(s);
   SN_TRY(check_ready(s));
   SN_TRY(check_inputs(s));
   lock(s);

@@ -1,5 +1,7 @@
 /* The devices that sessions run on: those of the registry (device/device.h), which run compiled programs, and the reference
  * interpreter. It stands behind the CPU, so that to find either loads no driver of a GPU. */
+#include "base/null.h"
+
 #include "device/devices.h"
 #include "run/session.h"
 
@@ -30,6 +32,8 @@ const char *sn_device_note(int i) {
 }
 
 sn_status sn_device_measure(sn_ctx *ctx, int i, sn_device_peaks *out) {
+  NEEDS(ctx);
+  NEEDS_ARGUMENT(ctx, out);
   const device *d;
   *out = (sn_device_peaks){0};
   if (!device_of(i, &d))

@@ -1,4 +1,6 @@
 /* Entries: adding, finding, reading, writing. Files are in checkpoint.c. See store.h. */
+#include "base/null.h"
+
 #include "run/store.h"
 
 #include "base/memory.h"
@@ -11,7 +13,9 @@
 #include <stdio.h>
 
 sn_status sn_store_create(sn_ctx *ctx, sn_store **out_store) {
-  *out_store = NULL;
+  CLEARS(out_store);
+  NEEDS(ctx);
+  NEEDS_ARGUMENT(ctx, out_store);
   sn_store *s = mem_alloc(ctx, sizeof *s);
   if (!s)
     return SN_ERR_NO_MEMORY;
@@ -44,7 +48,10 @@ void sn_store_destroy(sn_store *s) {
   mem_free(s->ctx, s, sizeof *s);
 }
 
-sn_ctx *sn_store_ctx(const sn_store *s) { return s->ctx; }
+sn_ctx *sn_store_ctx(const sn_store *s) {
+  NEEDS_OR(s, NULL);
+  return s->ctx;
+}
 void store_lock(sn_store *s) { pthread_mutex_lock(&s->lock); }
 void store_unlock(sn_store *s) { pthread_mutex_unlock(&s->lock); }
 
@@ -138,6 +145,8 @@ void store_truncate(sn_store *s, int n) {
 }
 
 sn_status sn_store_add(sn_store *s, const char *name, sn_type type, const void *data) {
+  NEEDS(s);
+  NEEDS_ARGUMENT(s->ctx, name);
   store_lock(s);
   sn_status status = store_add(s, name, type);
   store_entry *e = s->n ? s->entries[s->n - 1] : NULL;
@@ -203,6 +212,8 @@ static sn_status init_one(sn_store *s, const sn_graph *g, const node *n, uint64_
 }
 
 sn_status sn_store_init(sn_store *s, const sn_graph *g, uint64_t seed) {
+  NEEDS(s);
+  NEEDS_ARGUMENT(s->ctx, g);
   SN_TRY(graph_check(g, s->ctx));
   store_lock(s);
   int before = s->n;
@@ -216,14 +227,23 @@ sn_status sn_store_init(sn_store *s, const sn_graph *g, uint64_t seed) {
   return status;
 }
 
-int sn_store_count(const sn_store *s) { return s->n; }
-bool sn_store_has(const sn_store *s, const char *name) { return store_find(s, name) != NULL; }
+int sn_store_count(const sn_store *s) {
+  NEEDS_OR(s, 0);
+  return s->n;
+}
+bool sn_store_has(const sn_store *s, const char *name) {
+  NEEDS_OR(s, false);
+  NEEDS_OR(name, false);
+  return store_find(s, name) != NULL;
+}
 
 static sn_entry view(const store_entry *e) {
   return (sn_entry){e->name, e->type, e->size, e->version};
 }
 
 sn_status sn_store_at(const sn_store *s, int index, sn_entry *out_entry) {
+  NEEDS(s);
+  NEEDS_ARGUMENT(s->ctx, out_entry);
   *out_entry = (sn_entry){0};
   if (index < 0 || index >= s->n)
     return diag_fail(s->ctx, SN_ERR_NOT_FOUND, "store: no entry %d of %d", index, s->n);
@@ -240,6 +260,9 @@ static sn_status require(sn_store *s, const char *name, store_entry **out) {
 }
 
 sn_status sn_store_find(sn_store *s, const char *name, sn_entry *out_entry) {
+  NEEDS(s);
+  NEEDS_ARGUMENT(s->ctx, name);
+  NEEDS_ARGUMENT(s->ctx, out_entry);
   store_entry *e;
   *out_entry = (sn_entry){0};
   store_lock(s);
@@ -259,6 +282,9 @@ static sn_status require_size(sn_store *s, const char *name, size_t size, store_
 }
 
 sn_status sn_store_read(sn_store *s, const char *name, void *data, size_t size) {
+  NEEDS(s);
+  NEEDS_ARGUMENT(s->ctx, name);
+  NEEDS_ARGUMENT_IF(s->ctx, size > 0, data);
   store_entry *e;
   store_lock(s);
   sn_status status = require_size(s, name, size, &e);
@@ -271,6 +297,9 @@ sn_status sn_store_read(sn_store *s, const char *name, void *data, size_t size) 
 }
 
 sn_status sn_store_write(sn_store *s, const char *name, const void *data, size_t size) {
+  NEEDS(s);
+  NEEDS_ARGUMENT(s->ctx, name);
+  NEEDS_ARGUMENT_IF(s->ctx, size > 0, data);
   store_entry *e;
   store_lock(s);
   sn_status status = require_size(s, name, size, &e);

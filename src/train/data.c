@@ -1,6 +1,8 @@
 /* Batches of tokens. The order within an epoch is a keyed permutation computed element by element (a small
  * Feistel network, walked until it falls inside the range), so that any batch can be had at once and the
  * only position is its number. */
+#include "base/null.h"
+
 #include <sinew/train.h>
 
 static uint64_t mix(uint64_t x) {
@@ -42,11 +44,16 @@ static int64_t windows(const sn_token_data *d) {
 }
 
 int64_t sn_token_epoch(const sn_token_data *d) {
+  NEEDS_OR(d, 0);
   int64_t w = windows(d);
   return w == 0 ? 0 : (w + d->batch - 1) / d->batch;
 }
 
 void sn_token_batch(const sn_token_data *d, int64_t index, int32_t *ids, int32_t *labels) {
+  NEEDS_OR(d, );
+  NEEDS_OR(ids, );
+  NEEDS_OR(labels, );
+  NEEDS_OR(d->tokens, );
   int64_t w = windows(d);
   for (int64_t b = 0; w > 0 && b < d->batch; b++) {
     uint64_t row = (uint64_t)index * (uint64_t)d->batch + (uint64_t)b; /* wraps, never outside */

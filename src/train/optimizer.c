@@ -1,4 +1,6 @@
 /* Optimisers as graph: SGD, Adam, AdamW with PyTorch's meanings. */
+#include "base/null.h"
+
 #include "train/optimizer.h"
 
 #include <math.h>
@@ -13,6 +15,9 @@ typedef struct update {
 
 /* See SN_ZERO. */
 static double or_default(double x, double otherwise) { return x == 0 ? otherwise : x < 0 ? 0 : x; }
+
+/* A list that is NULL: the graph's error is that of an op on it. */
+static sn_value no_values(sn_graph *g, int n) { return sn_concat(g, NULL, n > 0 ? n : 1, 0); }
 
 static sn_value moment(const update *u, const char *kind, sn_value param) {
   char name[640];
@@ -97,6 +102,11 @@ sn_value optimizer_build(sn_graph *g, const sn_optimizer *o, sn_value rate, sn_v
 
 void sn_optimizer_build(sn_graph *g, const sn_optimizer *o, sn_value rate, sn_value step,
                         const sn_param *params, const sn_value *grads, int n, sn_value apply) {
+  NEEDS_OR(g, );
+  if (!o || (n > 0 && (!params || !grads))) {
+    (void)no_values(g, n);
+    return;
+  }
   (void)optimizer_build(g, o, rate, step, params, grads, n, apply);
 }
 
@@ -142,6 +152,9 @@ sn_status optimizer_check(sn_ctx *ctx, const sn_optimizer *o, const sn_param *pa
 }
 
 sn_value sn_global_norm(sn_graph *g, const sn_value *values, int n) {
+  NEEDS_OR(g, (sn_value){UINT32_MAX});
+  if (!values && n > 0)
+    return no_values(g, n);
   sn_value total = sn_scalar(g, SN_F32, 0);
   for (int i = 0; i < n; i++) {
     sn_value x = sn_cast(g, values[i], SN_F32);
@@ -151,6 +164,11 @@ sn_value sn_global_norm(sn_graph *g, const sn_value *values, int n) {
 }
 
 void sn_clip_by_norm(sn_graph *g, sn_value norm, double max_norm, sn_value *values, int n) {
+  NEEDS_OR(g, );
+  if (!values && n > 0) {
+    (void)no_values(g, n);
+    return;
+  }
   sn_value most = sn_scalar(g, SN_F32, max_norm);
   sn_value scale = sn_clamp(g, sn_div(g, most, sn_affine(g, norm, 1, 1e-6)), -INFINITY, 1);
   for (int i = 0; i < n; i++)

@@ -1,5 +1,7 @@
 /* Checkpoints of a trainer: the store in safetensors, the schedule in its metadata. Rates are written as
  * the bits of the double, so that a resumed run has the same and no locale can spoil them. Files are untrusted. */
+#include "base/null.h"
+
 #include "train/schedule.h"
 
 #include <inttypes.h>
@@ -31,6 +33,9 @@ static void write_schedule(const sn_schedule *s, char text[SCHEDULE_TEXT]) {
 
 sn_status sn_trainer_save(const sn_trainer *t, const char *path,
                           const sn_safetensors_pair *metadata, size_t n_metadata) {
+  NEEDS(t);
+  NEEDS_ARGUMENT(sn_store_ctx(sn_trainer_store(t)), path);
+  NEEDS_ARGUMENT_IF(sn_store_ctx(sn_trainer_store(t)), n_metadata > 0, metadata);
   sn_store *store = sn_trainer_store(t);
   sn_safetensors_pair pairs[MOST_PAIRS];
   char schedule[SCHEDULE_TEXT];
@@ -93,21 +98,25 @@ static sn_status check_counters(sn_ctx *ctx, sn_safetensors *file) {
   return SN_OK;
 }
 
-static sn_status read_state(sn_ctx *ctx, const char *path, sn_schedule *out) {
-  sn_safetensors *file;
-  SN_TRY(sn_safetensors_open(ctx, path, &file));
-  sn_status status = read_schedule(ctx, file, out);
-  if (status == SN_OK)
-    status = check_counters(ctx, file);
-  sn_safetensors_close(file);
-  return status == SN_OK ? SN_OK : sn_ctx_within(ctx, status, "%s", path);
+static sn_status load(sn_store *store, sn_safetensors *file, sn_schedule *out) {
+  sn_ctx *ctx = sn_store_ctx(store);
+  SN_TRY(read_schedule(ctx, file, out));
+  SN_TRY(check_counters(ctx, file));
+  return sn_store_load_file(store, file);
 }
 
 sn_status sn_trainer_load(sn_trainer *t, const char *path) {
-  sn_schedule schedule;
+  NEEDS(t);
   sn_store *store = sn_trainer_store(t);
-  SN_TRY(read_state(sn_store_ctx(store), path, &schedule));
-  SN_TRY(sn_store_load(store, path));
+  sn_ctx *ctx = sn_store_ctx(store);
+  NEEDS_ARGUMENT(ctx, path);
+  sn_schedule schedule;
+  sn_safetensors *file;
+  SN_TRY(sn_safetensors_open(ctx, path, &file));
+  sn_status status = load(store, file, &schedule);
+  sn_safetensors_close(file);
+  if (status != SN_OK)
+    return sn_ctx_within(ctx, status, "%s", path);
   sn_trainer_set_schedule(t, &schedule);
   return SN_OK;
 }

@@ -1,7 +1,8 @@
 /* Learning rates as a function of the step. */
-#include "train/schedule.h"
+#include "base/null.h"
 
 #include "train/optimizer.h"
+#include "train/schedule.h"
 
 #include <math.h>
 
@@ -11,6 +12,7 @@ bool schedule_is_usable(const sn_schedule *s) {
 }
 
 double sn_schedule_rate(const sn_schedule *s, int64_t step) {
+  NEEDS_OR(s, 0);
   bool falls = s->kind != SN_SCHEDULE_CONSTANT && s->total > 0;
   if (falls && step >= s->total)
     return s->final_rate;

@@ -5,6 +5,8 @@
  * Counters: train.step, updates due so far, those that loss scaling left out among them (the schedule
  * follows it); train.skipped, those left out; train.batch, micro-batches seen (the data follows it);
  * train.pending, micro-batches summed up since the last update. */
+#include "base/null.h"
+
 #include "train/optimizer.h"
 #include "train/schedule.h"
 
@@ -328,8 +330,12 @@ static sn_status check(const sn_graph *g, sn_value loss, int n, const sn_trainer
 sn_status sn_trainer_create(const sn_graph *g, sn_value loss, const sn_param *params, int n,
                             sn_store *store, const sn_trainer_options *options,
                             sn_trainer **out_trainer) {
+  CLEARS(out_trainer);
+  NEEDS(g);
+  NEEDS_ARGUMENT(sn_graph_ctx(g), params);
+  NEEDS_ARGUMENT(sn_graph_ctx(g), store);
+  NEEDS_ARGUMENT(sn_graph_ctx(g), out_trainer);
   sn_ctx *ctx = sn_graph_ctx(g);
-  *out_trainer = NULL;
   SN_TRY(check(g, loss, n, options));
   SN_TRY(check_params(g, params, n));
   SN_TRY(optimizer_check(ctx, &options->optimizer, params, n));
@@ -362,11 +368,22 @@ void sn_trainer_destroy(sn_trainer *t) {
   sn_ctx_free(t->ctx, t, sizeof *t);
 }
 
-sn_session *sn_trainer_session(sn_trainer *t) { return t->step; }
-sn_store *sn_trainer_store(const sn_trainer *t) { return t->store; }
-const sn_schedule *sn_trainer_schedule(const sn_trainer *t) { return &t->options.schedule; }
+sn_session *sn_trainer_session(sn_trainer *t) {
+  NEEDS_OR(t, NULL);
+  return t->step;
+}
+sn_store *sn_trainer_store(const sn_trainer *t) {
+  NEEDS_OR(t, NULL);
+  return t->store;
+}
+const sn_schedule *sn_trainer_schedule(const sn_trainer *t) {
+  NEEDS_OR(t, NULL);
+  return &t->options.schedule;
+}
 
 void sn_trainer_set_schedule(sn_trainer *t, const sn_schedule *schedule) {
+  NEEDS_OR(t, );
+  NEEDS_OR(schedule, );
   t->options.schedule = *schedule;
 }
 
@@ -375,8 +392,14 @@ static int64_t read_counter(const sn_trainer *t, const char *name) {
   return sn_store_read(t->store, name, &n, sizeof n) == SN_OK ? n : 0;
 }
 
-int64_t sn_trainer_steps(const sn_trainer *t) { return read_counter(t, "train.step"); }
-int64_t sn_trainer_batches(const sn_trainer *t) { return read_counter(t, "train.batch"); }
+int64_t sn_trainer_steps(const sn_trainer *t) {
+  NEEDS_OR(t, 0);
+  return read_counter(t, "train.step");
+}
+int64_t sn_trainer_batches(const sn_trainer *t) {
+  NEEDS_OR(t, 0);
+  return read_counter(t, "train.batch");
+}
 
 /* The schedule may be another one by now. */
 static sn_status write_rate(sn_trainer *t, sn_session *s) {
@@ -400,6 +423,8 @@ static sn_status run_update(sn_trainer *t) {
 }
 
 sn_status sn_trainer_step(sn_trainer *t, float *out_loss) {
+  NEEDS(t);
+  NEEDS_ARGUMENT(t->ctx, out_loss);
   *out_loss = NAN;
   if (update_due(t))
     SN_TRY(run_update(t));

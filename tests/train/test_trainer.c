@@ -492,6 +492,32 @@ static sn_value normed(sn_graph *g, sn_param *w) {
   return sn_mean(g, sn_sqr(g, sn_relu(g, y)), SN_ALL_AXES, false);
 }
 
+/* Counters that no training has: they came from elsewhere than a save. */
+TEST(counters_that_no_training_has) {
+  static const char *const names[] = {"train.step", "train.skipped", "train.batch", "train.good",
+                                      "train.scale"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const char *path = test_scratch("counters.safetensors");
+    sn_trainer_options o = plain;
+    lesson a, b;
+    int32_t below = -1;
+    float scale = -2;
+    o.loss_scale = 8;
+    REQUIRE(start(&a, 4, &o, NULL) && start(&b, 4, &o, NULL));
+    learn(&a, 1);
+    learn(&b, 2);
+    CHECK(sn_store_write(a.f.store, names[i], i == 4 ? (void *)&scale : &below, 4) == SN_OK);
+    CHECK(sn_trainer_save(a.trainer, path, NULL, 0) == SN_OK);
+    snapshot before = snapshot_take(b.f.store, true);
+    CHECK_EQ_INT(sn_trainer_load(b.trainer, path), SN_ERR_FORMAT);
+    CHECK_STR_HAS(sn_ctx_message(b.f.ctx), names[i]);
+    CHECK_STR_HAS(sn_ctx_message(b.f.ctx), path);
+    CHECK(snapshot_unchanged(&before, b.f.store));
+    end(&a);
+    end(&b);
+  }
+}
+
 /* The trainer takes gradients of the graph as recognised, and leaves the caller's alone: that may go. */
 TEST(the_graph_is_recognised_and_stays) {
   fixture f;

@@ -44,6 +44,8 @@ static sn_status infer_sample(infer_ctx *c) {
   SN_TRY(infer_float(c, 0));
   SN_TRY(infer_key(c, 1));
   SN_TRY(infer_options(c));
+  if (rows.rank > 0 && sn_dim_max(c->graph, rows.dim[rows.rank - 1]) > INT32_MAX)
+    return infer_fail(c, "rows of %s are too long for i32 indices", infer_text(c, 0));
   if (rows.rank == 0 || rows.dim[rows.rank - 1] == 0)
     return infer_fail(c, "logits must be [.., V] with at least one id, got %s", infer_text(c, 0));
   if (infer_has(c, 2))

@@ -6,6 +6,8 @@
 
 /* out[0] and out[1]: x with k entries along the axis. */
 static sn_status infer_chosen(infer_ctx *c, int axis, sn_dim k) {
+  if (sn_dim_max(c->graph, c->in[0].shape.dim[axis]) > INT32_MAX)
+    return infer_fail(c, "axis %d of %s is too long for i32 indices", axis, infer_text(c, 0));
   c->out[0] = c->in[0];
   c->out[0].shape.dim[axis] = k;
   c->out[1] = (sn_type){SN_I32, c->out[0].shape};
@@ -95,6 +97,7 @@ static const op_case topk_cases[] = {
      NULL},
     {"topk(u8[3]{200, 7, 255}) k=1 axis=0 largest=true => u8[1]{255}, i32[1]{2}", NULL},
     {"topk(f32[3]) k=4 axis=0 largest=true", "k must lie in 0 … 3"},
+    {"topk(f32[2147483648, 0]) k=1 axis=0 largest=true", "too long for i32 indices"},
     {"topk(f32[3]) k=-1 axis=0 largest=true", "k must lie in 0 … 3"},
     {"topk(f32[3]) k=1 axis=1 largest=true", "outside of rank"},
     {"topk(f32[]) k=1 axis=0 largest=true", "outside of rank"},
@@ -121,6 +124,7 @@ static const op_case sort_cases[] = {
     {"sort(f32[7]) axis=0 descending=true", NULL},
     {"sort(f32[2, 5, 3]) axis=1 descending=false", NULL},
     {"sort(f32[3, 5]) axis=-1 descending=false", NULL},
+    {"sort(f32[0, 2147483648]) axis=1 descending=false", "too long for i32 indices"},
     {"sort(f32[0, 3]) axis=0 descending=false", NULL},
     {"sort(f32[3, 0]) axis=0 descending=true", NULL},
     {"sort(f32[1]) axis=0 descending=true", NULL},

@@ -1,5 +1,7 @@
 /* input, state, constant: values that come from outside the graph; the interpreter and devices bind
  * them, so they have no ref. */
+#include "base/null.h"
+
 #include "ops/common.h"
 
 static sn_status no_negative_dims(infer_ctx *c, const sn_shape *s) {
@@ -81,6 +83,7 @@ const op_impl op_impl_constant = {
     .infer = infer_constant, .no_grad = "a leaf: gradients end here", CASES(constant_cases)};
 
 sn_value sn_constant_bytes(sn_graph *g, sn_dtype dtype, sn_shape shape, const void *data) {
+  NEEDS_OR(g, graph_invalid());
   size_t bytes = sn_dtype_size(dtype);
   for (int d = 0; d < shape.rank && d < SN_MAX_RANK; d++)
     if (shape.dim[d] < 0 || !size_mul_fits(bytes, (size_t)shape.dim[d], &bytes))
@@ -90,5 +93,6 @@ sn_value sn_constant_bytes(sn_graph *g, sn_dtype dtype, sn_shape shape, const vo
 }
 
 sn_value sn_scalar(sn_graph *g, sn_dtype dtype, double value) {
+  NEEDS_OR(g, graph_invalid());
   return sn_full(g, dtype, SN_SCALAR, value);
 }
