@@ -1,5 +1,6 @@
 /* The pipeline, pass by pass. Each pass takes what the one before left in `run` and fails with a message of its own;
  * nothing outlives a failure. See compile.h for who calls it and plan.h for what each pass requires and keeps. */
+#include "base/stack.h"
 #include "compile/cache.h"
 
 #include <time.h>
@@ -136,6 +137,18 @@ static sn_status fill_report(run *r) {
   return count_live(r->out->lowered, &report->nodes_after);
 }
 
+static sn_status run_passes(void *user) {
+  run *r = user;
+  double before = now();
+  for (size_t i = 0; i < COUNT_OF(passes); i++) {
+    SN_TRY(passes[i].pass(r));
+    double after = now();
+    *(double *)((char *)&r->out->report + passes[i].seconds) = after - before;
+    before = after;
+  }
+  return SN_OK;
+}
+
 sn_status compile_graph(const sn_graph *graph, const compile_options *options, compiled *out) {
   static const compile_options defaults = {0};
   *out = (compiled){0};
@@ -146,14 +159,8 @@ sn_status compile_graph(const sn_graph *graph, const compile_options *options, c
            .recall = options && options->cache && !options->anew};
   char message[sizeof r.ctx->message];
   memcpy(message, r.ctx->message, sizeof message);
-  double start = now(), before = start;
-  sn_status status = SN_OK;
-  for (size_t i = 0; i < COUNT_OF(passes) && status == SN_OK; i++) {
-    status = passes[i].pass(&r);
-    double after = now();
-    *(double *)((char *)&out->report + passes[i].seconds) = after - before;
-    before = after;
-  }
+  double start = now();
+  sn_status status = stack_run_deep(r.ctx, run_passes, &r);
   out->report.total_s = now() - start;
   if (status == SN_OK)
     status = fill_report(&r);

@@ -93,7 +93,7 @@ size_t cpu_need_matmul(const program *p, const step *s) {
     most = bytes > most ? bytes : most;
   }
   size_t rest = conv_rest_need(s);
-  return (most > rest ? most : rest) + conv_split_bytes(s);
+  return (most > rest ? most : rest) + conv_split_bytes(s) + plan_pack_bytes();
 }
 
 size_t cpu_need_shared_matmul(const program *p, const step *s) {
@@ -225,6 +225,8 @@ static sn_status run_all(cpu_run *r, const step *of, const step *s) {
 sn_status cpu_run_matmul(cpu_run *r, const step *s) {
   size_t used = r->scratch_used;
   const step *of = s, *rest;
+  if (!(r->pack_room = cpu_take(r, plan_pack_bytes())))
+    return SN_ERR_INTERNAL;
   SN_TRY(conv_split(r, s, &s, &rest));
   SN_TRY(run_all(r, of, s));
   SN_TRY(conv_run_rest(r, rest));

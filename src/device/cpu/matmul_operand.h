@@ -58,6 +58,8 @@ struct matmul_operand;
 /* extent: of all axes of the access. */
 void plan_open(operand_plan *p, const struct direct_access *d, const struct axis_group *rows,
                const struct axis_group *k, const int64_t *extent);
+/* What plan_pack works in: scratch at r->pack_room, taken by whoever runs or keeps a matmul before anything else. */
+size_t plan_pack_bytes(void);
 /* Needs a plan that fits. */
 void plan_pack(const struct matmul_work *w, const struct matmul_operand *o, int64_t row,
                int64_t n_rows, int64_t k, int64_t n_k, const panel_layout *to);

@@ -9,6 +9,7 @@ enum {
 };
 
 typedef struct packing {
+  struct pack_room *room;
   const pack_kernels *kernels;
   const operand_plan *plan;
   const plan_group *along, *across; /* of lines; of the others */
@@ -26,6 +27,16 @@ typedef struct entry_table {
   bool has[PLAN_CLASSES]; /* some entry is of it */
   int64_t checks[PLAN_CLASSES][ACCESS_CHECKS];
 } entry_table;
+
+enum { RECIPES = 3 * PLAN_CLASSES }; /* of several squares */
+
+/* What one packing needs: scratch of the thread, too large for its stack. */
+typedef struct pack_room {
+  entry_table t;
+  pack_recipe recipes[RECIPES];
+} pack_room;
+
+size_t plan_pack_bytes(void) { return cpu_take_bytes(sizeof(pack_room)); }
 
 /* A number for the coordinates of checked axes. */
 static int64_t class_at(const plan_group *g, const int64_t *coords) {
@@ -142,22 +153,22 @@ static void make_recipes(const packing *w, const entry_table *t, int64_t from, i
  * become 0. */
 static void pack_as_lines(const packing *w, int64_t j0, int64_t n_j, int64_t q0, int64_t n_q,
                           const panel_layout *to) {
-  entry_table t;
-  pack_recipe recipes[PLAN_CLASSES];
+  entry_table *t = &w->room->t;
+  pack_recipe *recipes = w->room->recipes;
   int64_t once = w->across->classes > PLAN_CLASSES ? PLAN_CLASSES : ENTRIES;
   for (int64_t q = 0; q < n_q; q += once) {
-    fill_entries(w, q0 + q, (int)min_i64(once, n_q - q), &t);
+    fill_entries(w, q0 + q, (int)min_i64(once, n_q - q), t);
     for (int64_t j = 0; j < n_j; j += to->width)
       for (int64_t l = 0; l < to->width; l += PACK_LANES) {
         int lanes = (int)min_i64(PACK_LANES, to->width - l);
         int filled = (int)max_i64(0, min_i64(lanes, n_j - j - l));
-        make_recipes(w, &t, j0 + j + l, filled, recipes);
+        make_recipes(w, t, j0 + j + l, filled, recipes);
         w->kernels->lines(&w->from,
-                          &(pack_lines){.n = t.n,
-                                        .at = t.at,
-                                        .class_of = t.class_of,
+                          &(pack_lines){.n = t->n,
+                                        .at = t->at,
+                                        .class_of = t->class_of,
                                         .recipes = recipes,
-                                        .classes = t.n_classes,
+                                        .classes = t->n_classes,
                                         .to = to->to + j / to->width * to->panel + q * to->step + l,
                                         .step = to->step,
                                         .lanes = lanes});
@@ -166,8 +177,6 @@ static void pack_as_lines(const packing *w, int64_t j0, int64_t n_j, int64_t q0,
 }
 
 /* --- lines that become columns --- */
-
-enum { RECIPES = 3 * PLAN_CLASSES }; /* of several squares */
 
 /* Some steps along the lines, for all entries of the table, which are those from q on of n_q. Lines are followed for a while
  * before the next ones are: so memory is read in order. */
@@ -205,19 +214,19 @@ static int64_t squares_to_follow(const packing *w, int classes) {
 /* Entry (j, q) at to + q / width * panel + j * step + q % width; q up to whole panels becomes 0. */
 static void pack_as_columns(const packing *w, int64_t j0, int64_t n_j, int64_t q0, int64_t n_q,
                             const panel_layout *to) {
-  entry_table t;
-  pack_recipe recipes[RECIPES];
+  entry_table *t = &w->room->t;
+  pack_recipe *recipes = w->room->recipes;
   int64_t once = w->across->classes > PLAN_CLASSES ? PLAN_CLASSES : ENTRIES;
   once = to->width < once ? once / to->width * to->width : once;
   for (int64_t q = 0; q < n_q; q += once) {
-    fill_entries(w, q0 + q, (int)min_i64(once, n_q - q), &t);
-    int64_t follow = squares_to_follow(w, t.n_classes) * PACK_SQUARE;
+    fill_entries(w, q0 + q, (int)min_i64(once, n_q - q), t);
+    int64_t follow = squares_to_follow(w, t->n_classes) * PACK_SQUARE;
     for (int64_t j = 0; j < n_j; j += follow) {
       int steps = (int)min_i64(follow, n_j - j);
       for (int s = 0; s < steps; s += PACK_SQUARE)
-        make_recipes(w, &t, j0 + j + s, (int)min_i64(PACK_SQUARE, steps - s),
-                     recipes + s / PACK_SQUARE * t.n_classes);
-      turn_strip(w, &t, recipes, steps, q, n_q, to->to + j * to->step, to);
+        make_recipes(w, t, j0 + j + s, (int)min_i64(PACK_SQUARE, steps - s),
+                     recipes + s / PACK_SQUARE * t->n_classes);
+      turn_strip(w, t, recipes, steps, q, n_q, to->to + j * to->step, to);
     }
   }
 }
@@ -345,6 +354,7 @@ void plan_pack(const matmul_work *w, const matmul_operand *o, int64_t row, int64
   bool k_lines = to->width == 1 && to->step == 1; /* each row's k's lie one after the other */
   bool along_k = o->plan.along_k;
   packing p = open_packing(w, o, along_k);
+  p.room = w->r->pack_room;
   panel_layout by_k = {to->to, n_k, 0, to->panel};
   if (along_k && k_lines)
     pack_as_lines(&p, k, n_k, row, n_rows, &by_k);

@@ -222,7 +222,9 @@ static axis_group group_of(const world *w, int first, int n) {
 
 static bool open_operand(world *w, const cpu_isa *isa, opened *out) {
   out->r = cpu_case_alone(NULL, &w->p, NULL, w->address, NULL, 0);
+  static _Alignas(64) char room[1 << 18]; /* the thread's scratch */
   out->r.isa = isa;
+  out->r.pack_room = plan_pack_bytes() <= sizeof room ? room : NULL;
   out->work = (matmul_work){.r = &out->r, .part = &w->part};
   out->batch = group_of(w, 0, w->n_batch);
   axis_group rows = group_of(w, w->n_batch, w->n_rows);
