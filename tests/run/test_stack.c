@@ -71,10 +71,10 @@ static bool train(sn_ctx *ctx, const char *device, int threads) {
 
 static bool texts(sn_ctx *ctx) {
   char deep[2 * SN_JSON_MAX_DEPTH + 1] = {0};
-  sn_json_doc *doc;
-  sn_graph *g, *again;
+  sn_json_doc *doc = NULL;
+  sn_graph *g = NULL, *again = NULL;
   sn_param params[2];
-  char *text;
+  char *text = NULL;
   memset(deep, '[', SN_JSON_MAX_DEPTH);
   memset(deep + SN_JSON_MAX_DEPTH, ']', SN_JSON_MAX_DEPTH);
   bool good = CHECK(sn_json_parse(ctx, deep, strlen(deep), &doc) == SN_OK);
