@@ -1,4 +1,6 @@
 /* Open npy files: life, and reading of the elements as another dtype and in another order. See sinew/npy.h. */
+#include "base/null.h"
+
 #include "io/npy.h"
 
 #include "ir/dtype.h"
@@ -25,8 +27,11 @@ static sn_status open_file(sn_ctx *ctx, file_reader *file, sn_npy **out_file) {
 }
 
 sn_status sn_npy_open(sn_ctx *ctx, const char *path, sn_npy **out_file) {
+  CLEARS(out_file);
+  NEEDS(ctx);
+  NEEDS_ARGUMENT(ctx, path);
+  NEEDS_ARGUMENT(ctx, out_file);
   file_reader *file;
-  *out_file = NULL;
   SN_TRY(file_open(ctx, path, &file));
   return open_file(ctx, file, out_file);
 }
@@ -45,7 +50,10 @@ void sn_npy_close(sn_npy *npy) {
   mem_free(npy->ctx, npy, sizeof *npy);
 }
 
-const sn_npy_array *sn_npy_get(const sn_npy *npy) { return &npy->view; }
+const sn_npy_array *sn_npy_get(const sn_npy *npy) {
+  NEEDS_OR(npy, NULL);
+  return &npy->view;
+}
 
 /* --- elements --------------------------------------------------------------------------------- */
 
@@ -140,6 +148,8 @@ static sn_status check_read(const sn_npy *npy, sn_dtype dtype, int64_t count) {
 }
 
 sn_status sn_npy_read(sn_npy *npy, sn_dtype dtype, void *buffer, int64_t count) {
+  NEEDS(npy);
+  NEEDS_ARGUMENT_IF(npy->ctx, count > 0, buffer);
   double piece[512];
   size_t element = npy->element.size, step = sizeof piece / element, n = (size_t)npy->view.count;
   SN_TRY(check_read(npy, dtype, count));

@@ -1,4 +1,6 @@
 /* Writing npy files, of version 1. See sinew/npy.h. */
+#include "base/null.h"
+
 #include "base/text.h"
 #include "io/npy.h"
 #include "ir/dtype.h"
@@ -85,10 +87,13 @@ static sn_status write_file(sn_ctx *ctx, const char *path, const text *header, s
 }
 
 sn_status sn_npy_write(sn_ctx *ctx, const char *path, sn_type type, const void *data) {
+  NEEDS(ctx);
+  NEEDS_ARGUMENT(ctx, path);
   text header;
   int64_t count;
   text_init(&header, ctx);
   sn_status status = count_elements(ctx, type, &count);
+  NEEDS_ARGUMENT_IF(ctx, status == SN_OK && count > 0, data);
   if (status == SN_OK)
     status = build_header(&header, type);
   if (status != SN_OK)

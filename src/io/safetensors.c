@@ -216,6 +216,7 @@ static sn_status check_convertible(sn_safetensors *st, const safetensors_tensor 
 }
 
 sn_status sn_safetensors_check(sn_safetensors *st, size_t index, sn_dtype dtype) {
+  NEEDS(st);
   const safetensors_tensor *t = NULL;
   SN_TRY(tensor_at(st, index, &t));
   SN_TRY(check_convertible(st, t, dtype));

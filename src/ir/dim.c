@@ -599,6 +599,7 @@ bool dim_eval(const sn_graph *g, sn_dim d, const int64_t *bindings, int64_t *out
 }
 
 const char *sn_graph_symbol(const sn_graph *g, int index, int64_t *out_max) {
+  NEEDS_OR(g, NULL);
   bool there = index >= 0 && index < dim_symbol_count(g);
   if (out_max)
     *out_max = there ? dim_symbol_max(g, index) : 0;
@@ -606,7 +607,10 @@ const char *sn_graph_symbol(const sn_graph *g, int index, int64_t *out_max) {
 }
 
 sn_status sn_dim_value(const sn_graph *g, sn_dim d, const int64_t *values, int64_t *out_value) {
+  NEEDS(g);
+  NEEDS_ARGUMENT(g->ctx, out_value);
   *out_value = 0;
+  NEEDS_ARGUMENT_IF(g->ctx, dim_symbol_count(g) > 0, values);
   if (!dim_valid(g, d))
     return diag_fail(g->ctx, SN_ERR_INVALID, "a dim is too large or belongs to another graph");
   for (int s = 0; s < dim_symbol_count(g); s++)

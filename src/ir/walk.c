@@ -45,6 +45,7 @@ int sn_graph_inputs(const sn_graph *g, sn_value *out_inputs, int capacity) {
 }
 
 const char *sn_graph_output(const sn_graph *g, int index, sn_value *out_value) {
+  NEEDS_OR(g, NULL);
   bool there = index >= 0 && index < g->n_outputs;
   if (out_value)
     *out_value = there ? g->outputs[index].value : SN_NONE;
@@ -52,6 +53,7 @@ const char *sn_graph_output(const sn_graph *g, int index, sn_value *out_value) {
 }
 
 sn_value sn_graph_assigned(const sn_graph *g, sn_value state) {
+  NEEDS_OR(g, SN_NONE);
   for (int i = 0; i < g->n_assigns; i++)
     if (g->assigns[i].state.id == state.id)
       return g->assigns[i].value;

@@ -111,9 +111,12 @@ static sn_status read_text(sn_ctx *ctx, file_reader *file, char **out_text) {
 }
 
 sn_status sn_graph_parse_file(sn_ctx *ctx, const char *path, sn_graph **out_graph) {
+  CLEARS(out_graph);
+  NEEDS(ctx);
+  NEEDS_ARGUMENT(ctx, path);
+  NEEDS_ARGUMENT(ctx, out_graph);
   file_reader *file;
   char *text;
-  *out_graph = NULL;
   SN_TRY(file_open(ctx, path, &file));
   sn_status status = read_text(ctx, file, &text);
   if (status == SN_OK) {

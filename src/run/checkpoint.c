@@ -187,6 +187,8 @@ static sn_status find_all(loading *l, const void *user) {
 }
 
 sn_status sn_store_load_file(sn_store *s, sn_safetensors *file) {
+  NEEDS(s);
+  NEEDS_ARGUMENT(s->ctx, file);
   return load_found(s, file, sn_safetensors_count(file), find_all, NULL);
 }
 
@@ -217,6 +219,9 @@ static sn_status find_named(loading *l, const void *user) {
 
 sn_status sn_store_load_weights(sn_store *s, const char *const *names, size_t n_names,
                                 sn_safetensors *file) {
+  NEEDS(s);
+  NEEDS_ARGUMENT_IF(s->ctx, n_names > 0, names);
+  NEEDS_ARGUMENT(s->ctx, file);
   return load_found(s, file, n_names, find_named, names);
 }
 
@@ -239,7 +244,9 @@ static sn_status find_given(loading *l, const void *user) {
 
 sn_status sn_store_load_tensors(sn_store *s, const sn_store_source *sources, size_t n_sources,
                                 sn_safetensors *file) {
+  NEEDS(s);
+  NEEDS_ARGUMENT_IF(s->ctx, n_sources > 0, sources);
+  NEEDS_ARGUMENT(s->ctx, file);
   return load_found(s, file, n_sources, find_given, sources);
 #include "base/null.h"
-
 }
