@@ -187,9 +187,12 @@ static bool gather_arguments(fuse *f, const node *n, int into) {
   return true;
 }
 
+/* A barrier's second argument is waited for: what only waits for a value cannot stand in its place. */
+static int reads_of(const node *n) { return n->op == OP_barrier ? 1 : n->n_in; }
+
 static int highest_group(fuse *f, const node *n) {
   int best = -1;
-  for (int k = 0; k < n->n_in; k++) {
+  for (int k = 0; k < reads_of(n); k++) {
     int g = n->in[k].id ? fuse_root(f, f->values[n->in[k].id].group) : -1;
     if (g >= 0 && (best < 0 || f->groups[g]->stage > f->groups[best]->stage))
       best = g;
@@ -199,7 +202,7 @@ static int highest_group(fuse *f, const node *n) {
 
 /* Whether a member of the group that n reads, through views, has no other reader: then n is stored in its stead. */
 static bool sole_reader(const fuse *f, const node *n, int group) {
-  for (int k = 0; k < n->n_in; k++) {
+  for (int k = 0; k < reads_of(n); k++) {
     uint32_t v = n->in[k].id;
     while (v && f->values[v].uses == 1 && f->values[v].state == VALUE_FLOAT &&
            fuse_facts(f, v)->view)
