@@ -14,9 +14,9 @@ static void sum_up(fuse *f, const node *n) {
   v->flops = fuse_facts(f, n->first)->flops;
   for (int k = 0; k < n->n_in; k++) {
     const fuse_value *in = &f->values[n->in[k].id];
-    int group = n->in[k].id ? fuse_root(f, in->group) : -1;
-    if (!n->in[k].id)
+    if (!fuse_reads(n, k))
       continue;
+    int group = fuse_root(f, in->group);
     if (group >= 0 && (v->group < 0 || f->groups[group]->stage > f->groups[v->group]->stage))
       v->group = group;
     v->leafy = v->leafy || in->state == VALUE_LEAF || in->leafy;

@@ -8,6 +8,7 @@
 #ifndef SINEW_PLAN_FUSE_H
 #define SINEW_PLAN_FUSE_H
 
+#include "ops/table.h"
 #include "plan/dag.h"
 #include "plan/plan.h"
 
@@ -133,6 +134,11 @@ static inline int fuse_root(const fuse *f, int group) {
 }
 static inline const node *fuse_node(const fuse *f, uint32_t value) {
   return &f->g->nodes[f->g->values[value].node];
+}
+/* Whether a node computes with an argument. What a barrier waits for it does not: it must not stand where that is made either, since
+ * nothing may be left of the group but the barrier. */
+static inline bool fuse_reads(const node *n, int k) {
+  return n->in[k].id && !(n->op == OP_barrier && k == 1);
 }
 static inline node_facts *fuse_facts(const fuse *f, uint32_t value) {
   return &f->nodes[f->g->values[value].node];

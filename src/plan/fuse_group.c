@@ -174,7 +174,7 @@ static bool gather_groups(fuse *f, uint32_t value, int into) {
            fuse_merge(f, into, home);
   const node *n = fuse_node(f, value);
   for (int k = 0; k < n->n_in; k++)
-    if (n->in[k].id && !(n->op == OP_barrier && k == 1) && !gather_groups(f, n->in[k].id, into))
+    if (fuse_reads(n, k) && !gather_groups(f, n->in[k].id, into))
       return false;
   return true;
 }
@@ -182,18 +182,15 @@ static bool gather_groups(fuse *f, uint32_t value, int into) {
 static bool gather_arguments(fuse *f, const node *n, int into) {
   f->stamp++;
   for (int k = 0; k < n->n_in; k++)
-    if (n->in[k].id && !(n->op == OP_barrier && k == 1) && !gather_groups(f, n->in[k].id, into))
+    if (fuse_reads(n, k) && !gather_groups(f, n->in[k].id, into))
       return false;
   return true;
 }
 
-/* A barrier's second argument is waited for: what only waits for a value cannot stand in its place. */
-static int reads_of(const node *n) { return n->op == OP_barrier ? 1 : n->n_in; }
-
 static int highest_group(fuse *f, const node *n) {
   int best = -1;
-  for (int k = 0; k < reads_of(n); k++) {
-    int g = n->in[k].id ? fuse_root(f, f->values[n->in[k].id].group) : -1;
+  for (int k = 0; k < n->n_in; k++) {
+    int g = fuse_reads(n, k) ? fuse_root(f, f->values[n->in[k].id].group) : -1;
     if (g >= 0 && (best < 0 || f->groups[g]->stage > f->groups[best]->stage))
       best = g;
   }
@@ -202,8 +199,8 @@ static int highest_group(fuse *f, const node *n) {
 
 /* Whether a member of the group that n reads, through views, has no other reader: then n is stored in its stead. */
 static bool sole_reader(const fuse *f, const node *n, int group) {
-  for (int k = 0; k < reads_of(n); k++) {
-    uint32_t v = n->in[k].id;
+  for (int k = 0; k < n->n_in; k++) {
+    uint32_t v = fuse_reads(n, k) ? n->in[k].id : 0;
     while (v && f->values[v].uses == 1 && f->values[v].state == VALUE_FLOAT &&
            fuse_facts(f, v)->view)
       v = fuse_node(f, v)->in[0].id;
