@@ -206,61 +206,6 @@ static bool names_register(const term *terms, int n) {
   return false;
 }
 
-/* Whether no check fails at a point; those that depend on a register may pass. */
-static bool checks_pass(const verifier *v, const access *a, const int64_t *at) {
-  for (int k = 0; k < a->n_checks; k++) {
-    const check *c = &a->checks[k];
-    if (names_register(c->terms, c->n_terms))
-      continue;
-    int64_t x = number_at(v, c->offset, c->terms, c->n_terms, at);
-    int64_t divisor = max_i64(1, verify_size(v, c->divisor));
-    if (x < 0 || x % divisor || x / divisor >= verify_size(v, c->size))
-      return false;
-  }
-  return true;
-}
-
-/* The axes that an access and its checks name; the others do not matter. Returns how many points these have, at most `most` + 1. */
-static int64_t named_points(const access *a, const int64_t *extents, int n, int64_t most,
-                            bool *named) {
-  int64_t total = 1;
-  memset(named, 0, VERIFY_AXES * sizeof *named);
-  for (int k = 0; k < a->n_terms; k++)
-    if (a->terms[k].axis != TERM_REG)
-      named[a->terms[k].axis] = true;
-  for (int c = 0; c < a->n_checks; c++)
-    for (int k = 0; k < a->checks[c].n_terms; k++)
-      if (a->checks[c].terms[k].axis != TERM_REG)
-        named[a->checks[c].terms[k].axis] = true;
-  for (int d = 0; d < n; d++)
-    if (named[d] && (!mul_fits(total, extents[d], &total) || total > most))
-      return most + 1;
-  return total;
-}
-
-/* Point by point, where there are not too many. */
-static bool proved_by_points(const verifier *v, const access *a, int64_t count,
-                             const int64_t *extents, int n) {
-  int64_t at[VERIFY_AXES] = {0};
-  bool named[VERIFY_AXES];
-  int64_t total = named_points(a, extents, n, WALKED, named);
-  bound more = registers_range(v, a);
-  if (total > WALKED)
-    return false;
-  for (int64_t k = 0; k < total; k++) {
-    int64_t rest = k;
-    for (int d = n - 1; d >= 0; d--)
-      if (named[d]) {
-        at[d] = rest % extents[d];
-        rest /= extents[d];
-      }
-    int64_t x = number_at(v, a->base, a->terms, a->n_terms, at);
-    if (!within((bound){x + more.lo, x + more.hi}, count) && checks_pass(v, a, at))
-      return false;
-  }
-  return true;
-}
-
 /* Checks that do not fit into an access are made beforehand: "not inside", as a number, must be 0. */
 static const access *made_before(const verifier *v, const region *r, const check *c) {
   if (c->n_terms != 1 || c->terms[0].axis != TERM_REG || verify_size(v, c->terms[0].stride) != 1 ||
@@ -285,6 +230,74 @@ static int all_checks(const verifier *v, const region *r, const access *a,
       out[n++] = &before->checks[j];
   }
   return n;
+}
+
+/* Whether no check fails at a point; those that depend on a register may pass. */
+static bool checks_pass(const verifier *v, const check *const *checks, int n, const int64_t *at) {
+  for (int k = 0; k < n; k++) {
+    const check *c = checks[k];
+    if (names_register(c->terms, c->n_terms))
+      continue;
+    int64_t x = number_at(v, c->offset, c->terms, c->n_terms, at);
+    int64_t divisor = max_i64(1, verify_size(v, c->divisor));
+    if (x < 0 || x % divisor || x / divisor >= verify_size(v, c->size))
+      return false;
+  }
+  return true;
+}
+
+/* The axes that checks name. Returns how many points these have, at most WALKED + 1. */
+static int64_t checked_points(const check *const *checks, int n_checks, const int64_t *extents,
+                              int n, bool *checked) {
+  int64_t total = 1;
+  memset(checked, 0, VERIFY_AXES * sizeof *checked);
+  for (int c = 0; c < n_checks; c++)
+    for (int k = 0; k < checks[c]->n_terms; k++)
+      if (checks[c]->terms[k].axis != TERM_REG)
+        checked[checks[c]->terms[k].axis] = true;
+  for (int d = 0; d < n; d++)
+    if (checked[d] && (!mul_fits(total, extents[d], &total) || total > WALKED))
+      return WALKED + 1;
+  return total;
+}
+
+/* What the axes add that no check names. */
+static bound unchecked_range(const verifier *v, const access *a, const int64_t *extents,
+                             const bool *checked) {
+  index_form f = form_of(v, a, extents);
+  int n = 0;
+  for (int k = 0; k < f.n; k++)
+    if (f.of[k].axis != TERM_REG && !checked[f.of[k].axis])
+      f.of[n++] = f.of[k];
+  f.n = n;
+  f.base = 0;
+  return exact_range(&f);
+}
+
+/* Point by point of the axes that checks name, where there are not too many. */
+static bool proved_by_points(const verifier *v, const region *r, const access *a, int64_t count,
+                             const int64_t *extents, int n) {
+  const check *checks[MOST_CHECKS + ACCESS_CHECKS];
+  int64_t at[VERIFY_AXES] = {0};
+  bool checked[VERIFY_AXES];
+  int n_checks = all_checks(v, r, a, checks);
+  int64_t total = checked_points(checks, n_checks, extents, n, checked);
+  if (total > WALKED)
+    return false;
+  bound more = registers_range(v, a), rest_of = unchecked_range(v, a, extents, checked);
+  more = (bound){more.lo + rest_of.lo, more.hi + rest_of.hi};
+  for (int64_t k = 0; k < total; k++) {
+    int64_t rest = k;
+    for (int d = n - 1; d >= 0; d--)
+      if (checked[d]) {
+        at[d] = rest % extents[d];
+        rest /= extents[d];
+      }
+    int64_t x = number_at(v, a->base, a->terms, a->n_terms, at);
+    if (!within((bound){x + more.lo, x + more.hi}, count) && checks_pass(v, checks, n_checks, at))
+      return false;
+  }
+  return true;
 }
 
 /* A check of a plain axis leaves only its first points. */
@@ -385,7 +398,7 @@ static sn_status check_use(const verifier *v, int s, const use *u) {
     return SN_OK;
   b = exact_range(&f);
   if (within(b, count) || proved_by_checks(v, extents, region_of(v, s, u), a, count) ||
-      (a->n_checks && proved_by_points(v, a, count, extents, n)))
+      (a->n_checks && proved_by_points(v, region_of(v, s, u), a, count, extents, n)))
     return SN_OK;
   return verify_fail(v, s, u->value, "%s elements %lld to %lld, but it has %lld",
                      u->store ? "writes" : "reads", (long long)b.lo, (long long)b.hi,
