@@ -110,8 +110,29 @@ static bool divide_offset(sn_graph *g, sn_dim offset, sn_dim by, sn_dim *q, sn_d
   return dim_try_mul(g, *q, by, &product) && dim_try_sub(g, offset, product, r);
 }
 
-bool sum_divide(sn_graph *g, const sn_dim *axis_extents, const coord_sum *a, sn_dim by,
-                sn_dim extent, coord_sum *out_quotient, coord_sum *out_remainder) {
+/* An axis that may be empty. */
+static bool may_be_empty(sn_graph *g, const sn_dim *axis_extents, const term *t) {
+  return t->axis != TERM_REG && !dim_at_least(g, axis_extents[t->axis], 1);
+}
+
+/* A quotient that is always 0 still hangs on an empty axis, by a term that is always 0 too: see vanishes in coord.c. */
+static bool hang(sn_graph *g, const sn_dim *axis_extents, const coord_sum *of, coord_sum *q) {
+  for (int k = 0; k < q->n; k++)
+    if (may_be_empty(g, axis_extents, &q->terms[k]))
+      return true;
+  for (int k = 0; k < of->n; k++) {
+    const term *t = &of->terms[k];
+    if (may_be_empty(g, axis_extents, t))
+      return sum_add_term(g, q,
+                          (term){.axis = t->axis,
+                                 .stride = 1,
+                                 .div = max_i64(1, sn_dim_max(g, axis_extents[t->axis]))});
+  }
+  return true;
+}
+
+static bool divide(sn_graph *g, const sn_dim *axis_extents, const coord_sum *a, sn_dim by,
+                   sn_dim extent, coord_sum *out_quotient, coord_sum *out_remainder) {
   coord_sum simple = *a, q = {0}, r = {0};
   sum_simplify(g, axis_extents, &simple);
   if (by == 1) {
@@ -136,6 +157,12 @@ bool sum_divide(sn_graph *g, const sn_dim *axis_extents, const coord_sum *a, sn_
   *out_quotient = q;
   *out_remainder = r;
   return true;
+}
+
+bool sum_divide(sn_graph *g, const sn_dim *axis_extents, const coord_sum *a, sn_dim by,
+                sn_dim extent, coord_sum *out_quotient, coord_sum *out_remainder) {
+  return divide(g, axis_extents, a, by, extent, out_quotient, out_remainder) &&
+         (dim_at_least(g, extent, 1) || hang(g, axis_extents, a, out_quotient));
 }
 
 bool coord_divide(sn_graph *g, const sn_dim *axis_extents, const coord *a, sn_dim by, sn_dim extent,

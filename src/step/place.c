@@ -264,12 +264,12 @@ static void next_group(sn_graph *g, const sn_dim *a, int n_a, const sn_dim *b, i
   }
 }
 
-/* The first dim of size 0; -1: none. */
+/* The last dim of size 0, whose stride is not 0 as well; -1: none. */
 static int find_zero(sn_shape s) {
-  for (int d = 0; d < s.rank; d++)
-    if (s.dim[d] == 0)
-      return d;
-  return -1;
+  int d = s.rank - 1;
+  while (d >= 0 && s.dim[d] != 0)
+    d--;
+  return d;
 }
 
 bool place_reshape(elem_ctx *c, sn_graph *g, const sn_dim *axis_extents, sn_shape to,
