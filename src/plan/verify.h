@@ -38,6 +38,7 @@ typedef struct sym {
   uint64_t hash;
   double number;
   bool known;
+  bool nothing;    /* comes from what an index picks along an axis without elements: the run is refused, and it may be anything */
   uint8_t dtype;   /* the narrowest that is known to hold it */
   uint8_t in_case; /* 0: any, it is a number */
   int32_t taken;
@@ -49,6 +50,7 @@ static inline uint64_t hash_mix(uint64_t h, uint64_t x) {
 }
 uint64_t hash_real(uint64_t h, double x);
 sym sym_number(sn_dtype dtype, double x);
+sym sym_nothing(sn_dtype dtype);
 /* A part is proved in cases, if anything in it is read where integers say that are not known. */
 typedef struct verify_cases {
   int at, n;

@@ -343,9 +343,8 @@ static bool proved_by_checks(const verifier *v, const int64_t *extents, const re
 }
 
 /* A part over nothing touches nothing; nor does a load under a check that never passes, or at a register along an axis without
- * elements, of a value that has none. */
-static bool touches_nothing(const verifier *v, const use *u, const int64_t *extents, int n,
-                            int64_t count) {
+ * elements. */
+static bool touches_nothing(const verifier *v, const use *u, const int64_t *extents, int n) {
   const access *a = &u->code->at;
   for (int d = 0; d < n; d++)
     if (extents[d] <= 0)
@@ -357,7 +356,7 @@ static bool touches_nothing(const verifier *v, const use *u, const int64_t *exte
                                       verify_size(v, c->divisor))))
       return true;
   }
-  for (int k = 0; k < a->n_terms && !u->store && count == 0; k++)
+  for (int k = 0; k < a->n_terms && !u->store; k++)
     if (a->terms[k].axis == TERM_REG && verify_size(v, a->terms[k].mod) == 0)
       return true;
   return false;
@@ -384,14 +383,11 @@ static sn_status check_use(const verifier *v, int s, const use *u) {
   for (int d = 0; d < n; d++)
     extents[d] = verify_size(v, dims[d]);
   const access *a = &u->code->at;
-  if (touches_nothing(v, u, extents, n, count))
+  if (touches_nothing(v, u, extents, n))
     return SN_OK;
   for (int k = 0; k < a->n_terms; k++)
-    if (a->terms[k].axis == TERM_REG && verify_size(v, a->terms[k].mod) <= 0) {
-      if (!u->store && verify_size(v, a->terms[k].mod) == 0 && count == 0)
-        return SN_OK; /* an axis without elements: the load gives 0 */
+    if (a->terms[k].axis == TERM_REG && verify_size(v, a->terms[k].mod) <= 0)
       return verify_fail(v, s, u->value, "is indexed by a register that nothing bounds");
-    }
   index_form f = form_of(v, a, extents);
   bound b = range_of(&f);
   if (within(b, count))

@@ -65,6 +65,25 @@ static int64_t terms_at(const element_run *r, sn_dim offset, const term *terms, 
   return at;
 }
 
+/* Whether a coordinate is picked along an axis without elements, or by what comes from there. */
+static bool is_nowhere(const element_run *r, const term *terms, int n, int lane) {
+  for (int k = 0; k < n; k++)
+    if (terms[k].axis == TERM_REG && (expect_size(r->v, terms[k].mod) == 0 ||
+                                      lane_of(r->v, terms[k].from, lane).nothing))
+      return true;
+  return false;
+}
+
+static bool place_is_nowhere(const element_run *r, const place *at, int lane) {
+  for (int k = 0; k < at->n_checks; k++)
+    if (is_nowhere(r, at->checks[k].of.terms, at->checks[k].of.n, lane))
+      return true;
+  for (int d = 0; d < at->rank; d++)
+    if (is_nowhere(r, at->c[d].terms, at->c[d].n, lane))
+      return true;
+  return false;
+}
+
 /* False where a check fails. */
 static bool position_of(const element_run *r, const place *at, int lane, int64_t *out) {
   for (int k = 0; k < at->n_checks; k++) {
@@ -115,10 +134,19 @@ static reg serve_input(elem_ctx *c, int i, const place *at) {
     w.s[lane] = sym_number(dtype, 0);
   for (int lane = 0; lane < lanes && v->status == SN_OK; lane++) {
     int64_t where[SN_MAX_RANK];
-    if (position_of(r, at, lane, where))
-      w.s[lane] = expect_at(v, value, where, false);
+    if (!position_of(r, at, lane, where))
+      continue;
+    w.s[lane] = place_is_nowhere(r, at, lane) ? sym_nothing(dtype)
+                                              : expect_at(v, value, where, false);
   }
   return push(v, &w);
+}
+
+static bool access_is_nowhere(const element_run *r, const access *at, int lane) {
+  for (int k = 0; k < at->n_checks; k++)
+    if (is_nowhere(r, at->checks[k].terms, at->checks[k].n_terms, lane))
+      return true;
+  return is_nowhere(r, at->terms, at->n_terms, lane);
 }
 
 static sym add_lane(const element_run *r, const instr *i, int lane) {
@@ -129,6 +157,8 @@ static sym add_lane(const element_run *r, const instr *i, int lane) {
   for (int k = 0; k < n; k++)
     in[k] = lane_of(v, from[k], lane);
   sn_dtype dtype = (sn_dtype)i->dtype;
+  if (access_is_nowhere(r, &i->at, lane))
+    return sym_nothing(dtype);
   switch ((region_op)i->op) {
   case REGION_NUMBER: return sym_number(dtype, i->x);
   case REGION_SIZE: return sym_number(dtype, (double)expect_size(v, i->size));

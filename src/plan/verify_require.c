@@ -69,7 +69,7 @@ void requires_demand(verifier *v, uint32_t node_index, sym holds, sym shown, con
   struct requires *r = v->requires;
   (void)node_index;
   (void)message;
-  if (holds.known && holds.number != 0)
+  if ((holds.known && holds.number != 0) || holds.nothing)
     return;
   r->asks = true;
   r->asked = hash_mix(hash_mix(r->asked, holds.hash), shown.hash);

@@ -13,7 +13,7 @@
 
 #include <math.h>
 
-enum { TAG_NUMBER = 1, TAG_LOAD, TAG_ALU, TAG_WORD, TAG_REDUCE };
+enum { TAG_NUMBER = 1, TAG_LOAD, TAG_ALU, TAG_WORD, TAG_REDUCE, TAG_NOTHING };
 
 static uint64_t start(unsigned tag) { return hash_mix(UINT64_C(0x51e77e3d2f1c0b97), tag); }
 
@@ -27,6 +27,17 @@ sym sym_number(sn_dtype dtype, double x) {
   double rounded = dtype_round(dtype, x);
   uint64_t h = hash_real(hash_mix(start(TAG_NUMBER), dtype_is_float(dtype)), rounded + 0.0);
   return (sym){.hash = h, .number = rounded, .known = true, .dtype = (uint8_t)dtype};
+}
+
+sym sym_nothing(sn_dtype dtype) {
+  return (sym){.hash = start(TAG_NOTHING), .nothing = true, .dtype = (uint8_t)dtype};
+}
+
+static bool any_nothing(const sym *in, int n) {
+  for (int k = 0; k < n; k++)
+    if (in[k].nothing)
+      return true;
+  return false;
 }
 
 /* --- cases --- */
@@ -88,6 +99,8 @@ sym sym_cast(sn_dtype dtype, sym a) {
     return a;
   if (a.known)
     return sym_number(dtype, a.number);
+  if (a.nothing)
+    return sym_nothing(dtype);
   if (dtype == SN_F32 && is_float(a)) /* every half is an f32 */
     return a;
   if (dtype == SN_I32 && !is_float(a))
@@ -170,7 +183,7 @@ static bool fold(alu code, sn_dtype dtype, const sym *in, sym *out) {
     *out = in[in[0].number != 0 ? 1 : 2];
     return true;
   }
-  if (code == ALU_select && in[1].hash == in[2].hash) {
+  if (code == ALU_select && in[1].hash == in[2].hash && !in[0].nothing) {
     *out = in[1];
     return true;
   }
@@ -213,6 +226,8 @@ sym sym_alu(alu code, sn_dtype dtype, const sym *in, double x, double y) {
     return sym_cast(dtype, folded);
   if (code == ALU_bits_below) /* b is not read */
     n = 1;
+  if (any_nothing(in, n))
+    return sym_nothing(dtype);
   uint64_t h = hash_mix(hash_mix(start(TAG_ALU), code), dtype == SN_U8 ? 2 : dtype_is_float(dtype));
   h = hash_real(hash_real(h, x), y);
   bool swap = n == 2 && commutes(code) && in[1].hash < in[0].hash;
@@ -227,6 +242,8 @@ sym sym_alu(alu code, sn_dtype dtype, const sym *in, double x, double y) {
 
 sym sym_word(double stream, const sym *in, int64_t at) {
   uint64_t h = hash_real(start(TAG_WORD), stream);
+  if (any_nothing(in, 3))
+    return sym_nothing(SN_I32);
   for (int k = 0; k < 3; k++)
     h = hash_mix(h, in[k].hash);
   return unknown(hash_mix(h, (uint64_t)at), SN_I32, case_among(in, 3));
@@ -253,6 +270,8 @@ sym sym_reduce(reduce_kind kind, sn_dtype dtype, int64_t count, const sym *bodie
   int n = reduce_samples(count, at);
   if (count == 1)
     return sym_cast(dtype, bodies[0]);
+  if (any_nothing(bodies, n))
+    return sym_nothing(dtype);
   uint64_t h = hash_mix(hash_mix(start(TAG_REDUCE), kind), dtype_is_float(dtype));
   h = hash_mix(h, (uint64_t)count);
   for (int k = 0; k < n; k++)

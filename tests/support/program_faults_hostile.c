@@ -455,7 +455,7 @@ const fault_kind hostile_kinds[] = {
     {"wide stride", wide_stride, .words = {RANGE}},
     {"far base", far_base, .words = {RANGE}},
     {"negative divisor", negative_divisor, .words = {"no size"}},
-    {"unbounded register", unbounded_register, .words = {RANGE, "nothing bounds"}},
+    {"unbounded register", unbounded_register, .words = {RANGE, "what is not"}},
     {"store under a check", store_under_check, .words = {"store with checks"}},
     {"no site", no_site, .words = {"without a message"}},
     {"negative extents", .on_step = negative_extents, .words = {"has an axis"}},
