@@ -4,7 +4,8 @@
 
 #include "ir/dim.h"
 
-enum { MAX_TERMS = 8, MAX_ATOMS = 4, MAX_WEIGHT = 128 };
+/* As many atoms as a shape has dims, so that a count of elements can always be written down where its dims are symbols. */
+enum { MAX_TERMS = 16, MAX_ATOMS = SN_MAX_RANK, MAX_WEIGHT = 128 };
 
 /* A symbol (divisor 0) or floor(of / divisor). */
 typedef struct dim_atom {
