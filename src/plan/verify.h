@@ -38,7 +38,8 @@ typedef struct sym {
   uint64_t hash;
   double number;
   bool known;
-  bool nothing;    /* comes from what an index picks along an axis without elements: the run is refused, and it may be anything */
+  bool
+      nothing; /* comes from what an index picks along an axis without elements: the run is refused, and it may be anything */
   uint8_t dtype;   /* the narrowest that is known to hold it */
   uint8_t in_case; /* 0: any, it is a number */
   int32_t taken;

@@ -68,8 +68,8 @@ static int64_t terms_at(const element_run *r, sn_dim offset, const term *terms, 
 /* Whether a coordinate is picked along an axis without elements, or by what comes from there. */
 static bool is_nowhere(const element_run *r, const term *terms, int n, int lane) {
   for (int k = 0; k < n; k++)
-    if (terms[k].axis == TERM_REG && (expect_size(r->v, terms[k].mod) == 0 ||
-                                      lane_of(r->v, terms[k].from, lane).nothing))
+    if (terms[k].axis == TERM_REG &&
+        (expect_size(r->v, terms[k].mod) == 0 || lane_of(r->v, terms[k].from, lane).nothing))
       return true;
   return false;
 }
@@ -136,8 +136,8 @@ static reg serve_input(elem_ctx *c, int i, const place *at) {
     int64_t where[SN_MAX_RANK];
     if (!position_of(r, at, lane, where))
       continue;
-    w.s[lane] = place_is_nowhere(r, at, lane) ? sym_nothing(dtype)
-                                              : expect_at(v, value, where, false);
+    w.s[lane] =
+        place_is_nowhere(r, at, lane) ? sym_nothing(dtype) : expect_at(v, value, where, false);
   }
   return push(v, &w);
 }
