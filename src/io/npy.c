@@ -149,10 +149,10 @@ static sn_status check_read(const sn_npy *npy, sn_dtype dtype, int64_t count) {
 
 sn_status sn_npy_read(sn_npy *npy, sn_dtype dtype, void *buffer, int64_t count) {
   NEEDS(npy);
-  NEEDS_ARGUMENT_IF(npy->ctx, count > 0, buffer);
   double piece[512];
   size_t element = npy->element.size, step = sizeof piece / element, n = (size_t)npy->view.count;
   SN_TRY(check_read(npy, dtype, count));
+  NEEDS_ARGUMENT_IF(npy->ctx, n > 0, buffer);
   walk w = walk_begin(npy);
   for (size_t i = 0; i < n; i += step) {
     size_t now = n - i < step ? n - i : step;

@@ -7,7 +7,7 @@
 
 void sn_split(sn_graph *g, sn_value x, int64_t axis, int n, sn_value *out_parts) {
   NEEDS_OR(g, );
-  if (!out_parts) {
+  if (!out_parts && n > 0) {
     (void)graph_fail(g, SN_ERR_INVALID, "split: out_parts must not be NULL");
     return;
   }

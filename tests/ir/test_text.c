@@ -292,7 +292,7 @@ static const struct {
     {X "%2 = slice(%1) start=-4611686018427387905", "expected a size below 2^56"},
     {"symbol n 8\n%1 = input() name=\"x\" shape=[8/n]", "expected a whole number, got 'n]'"},
     {"symbol n 8\n%1 = input() name=\"x\" shape=[(n]", "expected ')'"},
-    {"symbol n 8\n%1 = input() name=\"x\" shape=[n*n*n*n*n]", "size expression: too large"},
+    {"symbol n 8\n%1 = input() name=\"x\" shape=[n*n*n*n*n*n*n*n*n]", "size expression: too large"},
     {"%1 = input() name=\"x\" shape=[((((((((((((((((((((((((((((((((((((1",
      "expected less nesting"},
     {"symbol 5 n", "expected a symbol's name"},
