@@ -32,6 +32,7 @@ typedef struct core_check {
   bool from_zero;
   sn_dim size;
   const char *message;
+  sn_shape unless; /* one of these is 0: then the result has no elements, and nothing is checked */
 } core_check;
 
 static sn_dim dim_at(const fuse *f, uint32_t value, int64_t axis) {
@@ -39,30 +40,36 @@ static sn_dim dim_at(const fuse *f, uint32_t value, int64_t axis) {
   return shape.dim[axis < 0 ? axis + shape.rank : axis];
 }
 
+static core_check scatter_check(const fuse *f, const node *n, int64_t axis) {
+  sn_shape result = fuse_shape(f, n->first);
+  core_check c = {1, true, dim_at(f, n->in[0].id, axis), "index %d is outside of its base", {0}};
+  for (int d = 0; d < result.rank; d++)
+    if (result.dim[d] == 0)
+      c.input = -1;
+    else if (!dim_is_number(result.dim[d]))
+      c.unless.dim[c.unless.rank++] = result.dim[d];
+  return c;
+}
+
 static core_check check_of(const fuse *f, const node *n) {
-  static const char scatter[] = "index %d is outside of its base";
   switch (n->op) {
   case OP_scatter_set:
-  case OP_scatter_add: return (core_check){1, true, dim_at(f, n->in[0].id, 0), scatter};
+  case OP_scatter_add: return scatter_check(f, n, 0);
   case OP_scatter_along_set:
-    return (core_check){1, true,
-                        dim_at(f, n->in[0].id, ((const attrs_scatter_along_set *)n->attrs)->axis),
-                        scatter};
+    return scatter_check(f, n, ((const attrs_scatter_along_set *)n->attrs)->axis);
   case OP_scatter_along_add:
-    return (core_check){1, true,
-                        dim_at(f, n->in[0].id, ((const attrs_scatter_along_add *)n->attrs)->axis),
-                        scatter};
+    return scatter_check(f, n, ((const attrs_scatter_along_add *)n->attrs)->axis);
   case OP_attention:
   case OP_attention_grad: {
     sn_layout layout = n->op == OP_attention ? ((const attrs_attention *)n->attrs)->layout
                                              : ((const attrs_attention_grad *)n->attrs)->layout;
     sn_dim keys = dim_at(f, n->in[1].id, layout == SN_LAYOUT_BHSD ? 2 : 1);
     return (core_check){n->in[5].id ? 5 : -1, true, sn_dim_add(f->g, keys, 1),
-                        "kv_length is %d, which is not within the keys"};
+                        "kv_length is %d, which is not within the keys", {0}};
   }
   case OP_sample:
     return (core_check){n->in[2].id ? 2 : -1, false, dim_at(f, n->in[0].id, -1),
-                        "the history has id %d, which there is not"};
+                        "the history has id %d, which there is not", {0}};
   default: return (core_check){.input = -1};
   }
 }
@@ -93,6 +100,15 @@ static void emit_core_check(emission *e, const node *n, const core_check *c, con
     both.a = dag_add(e->into, &above);
     both.b = holds;
     holds = dag_add(e->into, &both);
+  }
+  for (int d = 0; d < c->unless.rank; d++) {
+    instr size = {.op = REGION_SIZE, .dtype = SN_I32, .size = c->unless.dim[d]};
+    instr none = {.op = REGION_ALU, .code = ALU_eq, .dtype = SN_BOOL};
+    instr either = {.op = REGION_ALU, .code = ALU_or, .dtype = SN_BOOL, .a = holds};
+    none.a = dag_add(e->into, &size);
+    none.b = dag_add(e->into, &low);
+    either.b = dag_add(e->into, &none);
+    holds = dag_add(e->into, &either);
   }
   e->f->failed = e->f->failed || e->into->full;
   emit_require(e, n, holds, index, c->message);

@@ -118,7 +118,7 @@ static void ask(verifier *v, const demand *d) {
   const node *n = &v->g->nodes[d->node];
   v->demanded = d->arguments;
   uint32_t value = is_scatter(n) ? n->in[1].id : n->first;
-  int64_t count = expect_count(v, value), at[SN_MAX_RANK];
+  int64_t count = expect_count(v, n->first) ? expect_count(v, value) : 0, at[SN_MAX_RANK];
   for (int end = 0; end < 2 && count > 0 && v->status == SN_OK; end++) {
     expect_coordinates(&v->types[value], end ? count - 1 : 0, at);
     if (is_scatter(n))

@@ -22,16 +22,24 @@ enum { STREAM_BYTES = 16 << 20 };
 enum { BATCH_POINTS = 4096, BATCH_MOST = 16 };
 
 /* --- extents --- */
-static bool has_rows(const loop_part *p) {
+/* Whether there is something of a row, be it without points: not so where points happen to share what they compute. */
+static bool makes_rows(const loop_part *p) {
   bool rows = p->n_outer > 0 || p->n_phases > 1;
   for (int i = 0; i < p->code.n && !rows; i++)
-    rows = p->code.code[i].row || p->code.code[i].op == REGION_REDUCE;
+    rows = p->code.code[i].op == REGION_REDUCE;
+  return rows;
+}
+
+static bool has_rows(const loop_part *p) {
+  bool rows = makes_rows(p);
+  for (int i = 0; i < p->code.n && !rows; i++)
+    rows = p->code.code[i].row;
   return rows;
 }
 
 loop_extents loop_measure(const loop_part *p, int64_t (*size)(const void *of, sn_dim d),
                           const void *of) {
-  loop_extents x = {.rows = 1, .points = 1, .by_rows = has_rows(p)};
+  loop_extents x = {.rows = 1, .points = 1, .by_rows = has_rows(p), .makes_rows = makes_rows(p)};
   for (int i = 0; i < p->n_axes; i++) {
     int64_t *count = i < p->n_outer ? &x.rows : &x.points;
     x.extent[i] = size(of, p->extent[i]);

@@ -49,12 +49,13 @@ typedef struct loop_extents {
   int64_t extent[REGION_AXES];
   int64_t rows, points; /* points of a row */
   bool by_rows;         /* has rows, perhaps one */
+  bool makes_rows;      /* which are made without points too */
 } loop_extents;
 loop_extents loop_measure(const loop_part *p, int64_t (*size)(const void *of, sn_dim d),
                           const void *of);
 /* Nothing is to be done. */
 static inline bool loop_is_nothing(const loop_part *p, const loop_extents *x) {
-  return p->code.n == 0 || x->rows == 0 || (x->points == 0 && !x->by_rows);
+  return p->code.n == 0 || x->rows == 0 || (x->points == 0 && !x->makes_rows);
 }
 static inline double loop_work(const loop_part *p, const loop_extents *x) {
   return (double)x->rows * (double)x->points * p->code.n;

@@ -38,11 +38,12 @@ static sn_status ref_cross_entropy(ref_ctx *c) {
   const attrs_cross_entropy *a = ATTRS(cross_entropy);
   const ref_tensor *logits = &c->in[LOGITS], *labels = &c->in[LABELS];
   int64_t classes = logits->dim[logits->rank - 1], kept = 0;
+  bool picks = a->smoothing < 1; /* else no loss depends on a label */
   for (int64_t row = 0; row < labels->count; row++) {
     int64_t label = (int64_t)labels->data[row];
-    if (label == a->ignore_index)
+    if (label == a->ignore_index && (classes > 0 || !picks))
       continue;
-    if (label < 0 || label >= classes)
+    if (picks && (label < 0 || label >= classes))
       return ref_fail(c, SN_ERR_INVALID,
                       "the label of row %lld is %lld, expected 0 … %lld or ignore_index %lld",
                       (long long)row, (long long)label, (long long)classes - 1,
@@ -146,6 +147,7 @@ static const op_case cases[] = {
     {"cross_entropy(f32[2, 3, 3], i32[2, 3](0, 3)) ignore_index=-1 smoothing=0.1 reduction=mean",
      NULL},
     {"cross_entropy(f32[3, 5], i32[3]{1, 0, -7}) ignore_index=-7 smoothing=1 reduction=sum", NULL},
+    {"cross_entropy(f32[2, 5], i32[2]{9, -3}) ignore_index=-3 smoothing=1 reduction=sum", NULL},
     {"cross_entropy(f32[7], i32[]{3}) ignore_index=-100 reduction=mean", NULL},
     {"cross_entropy(f32[3, 1], i32[3]{0}) ignore_index=-100 reduction=none => f32[3]{0}", NULL},
     {"cross_entropy(bf16[2, 5], i32[2]{4, 0}) ignore_index=-100 reduction=mean", NULL},

@@ -17,7 +17,7 @@ static sn_status infer_one_hot(infer_ctx *c) {
 
 static sn_status ref_one_hot(ref_ctx *c) {
   int64_t n = c->out[0].dim[c->out[0].rank - 1];
-  for (int64_t k = 0; k < c->in[0].count; k++) {
+  for (int64_t k = 0; k < c->in[0].count && n > 0; k++) {
     int64_t at;
     SN_TRY(ref_index(c, 0, k, n, &at));
     c->out[0].data[k * n + at] = 1;
@@ -47,6 +47,7 @@ static const op_case one_hot_cases[] = {
     {"one_hot(i32[2]{0, 0}) n=1 dtype=u8 => u8[2, 1]{1, 1}", NULL},
     {"one_hot(i32[2, 5](0, 7)) n=7 dtype=f16", NULL},
     {"one_hot(i32[0]) n=0 dtype=bf16 => bf16[0, 0]{}", NULL},
+    {"one_hot(i32[2]{-1, 9}) n=0 dtype=f32 => f32[2, 0]{}", NULL},
     {"one_hot(f32[2]) n=3 dtype=f32", "index must be i32"},
     {"one_hot(i32[2]) n=-3 dtype=f32", "negative"},
     {"one_hot(i32[1, 1, 1, 1, 1, 1, 1, 1]) n=3 dtype=f32", "more than 8 axes"},

@@ -17,7 +17,7 @@ static sn_status ref_scatter(ref_ctx *c, bool add) {
   ref_tensor *y = &c->out[0];
   axis_view base = ref_axis(y, 0);
   memcpy(y->data, c->in[0].data, (size_t)y->count * sizeof(double));
-  for (int64_t k = 0; k < c->in[1].count; k++) {
+  for (int64_t k = 0; k < c->in[1].count && y->count > 0; k++) {
     int64_t row;
     SN_TRY(ref_index(c, 1, k, base.n, &row));
     for (int64_t j = 0; j < base.inner; j++) {
@@ -48,6 +48,7 @@ static const op_case scatter_add_cases[] = {
     {"scatter_add(f32[3, 2], i32[]{2}, f32[2])", NULL},
     {"scatter_add(f32[3, 2], i32[0], f32[0, 2])", NULL},
     {"scatter_add(f32[0, 2], i32[0], f32[0, 2])", NULL},
+    {"scatter_add(f32[3, 0], i32[2]{-1, 9}, f32[2, 0])", NULL},
     {"scatter_add(f16[1, 3], i32[1]{0}, f16[1, 3])", NULL},
     {"scatter_add(f32[2]{0, 0}, i32[3]{1, 1, 1}, f32[3]{1e30, 1, -1e30}) => f32[2]{0, 0} @kink",
      NULL},

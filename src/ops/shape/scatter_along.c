@@ -18,7 +18,7 @@ static sn_status ref_along(ref_ctx *c, int64_t axis, bool add) {
   ref_tensor *y = &c->out[0];
   axis_view base = ref_axis(y, axis), value = ref_axis(&c->in[2], axis);
   memcpy(y->data, c->in[0].data, (size_t)y->count * sizeof(double));
-  for (int64_t o = 0; o < value.outer; o++)
+  for (int64_t o = 0; o < value.outer && y->count > 0; o++)
     for (int64_t i = 0; i < value.n; i++)
       for (int64_t j = 0; j < value.inner; j++) {
         int64_t at, k = axis_at(value, o, i, j);

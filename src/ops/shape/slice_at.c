@@ -18,10 +18,10 @@ static sn_status infer_run(infer_ctx *c, int i, sn_dim n, sn_dim size) {
 static sn_status ref_start_of(const ref_ctx *c, int input, int64_t n, int64_t size, int64_t *out) {
   double start = c->in[input].data[0];
   *out = 0;
-  if (!(start >= 0 && start <= (double)(n - size)))
+  if (c->out[0].count > 0 && !(start >= 0 && start <= (double)(n - size)))
     return ref_fail(c, SN_ERR_INVALID, "%lld entries from %.0f on do not lie in an axis of %lld",
                     (long long)size, start, (long long)n);
-  *out = (int64_t)start;
+  *out = c->out[0].count > 0 ? (int64_t)start : 0;
   return SN_OK;
 }
 
@@ -78,6 +78,7 @@ static const op_case slice_at_cases[] = {
     {"slice_at(f32[2, 3, 2], i32[]{0}) axis=-2 size=3", NULL},
     {"slice_at(f32[2, 3], i32[]{3}) axis=1 size=0", NULL},
     {"slice_at(f32[0, 3], i32[]{1}) axis=1 size=2", NULL},
+    {"slice_at(f32[0, 3], i32[]{9}) axis=1 size=2", NULL},
     {"slice_at(bf16[5], i32[]{1}) axis=0 size=2", NULL},
     {"slice_at(i32[2, 3]{1, 2, 3, 4, 5, 6}, i32[]{1}) axis=1 size=2 => i32[2, 2]{2, 3, 5, 6}",
      NULL},
@@ -151,6 +152,7 @@ static const op_case update_slice_cases[] = {
     {"update_slice(f32[2, 3, 2], f32[2, 3, 2], i32[]{0}) axis=-2", NULL},
     {"update_slice(f32[2, 3], f32[2, 0], i32[]{3}) axis=1", NULL},
     {"update_slice(f32[0, 3], f32[0, 2], i32[]{1}) axis=1", NULL},
+    {"update_slice(f32[0, 3], f32[0, 2], i32[]{9}) axis=1", NULL},
     {"update_slice(bf16[5], bf16[2], i32[]{1}) axis=0", NULL},
     {"update_slice(i32[2, 3]{1, 2, 3, 4, 5, 6}, i32[2, 2]{10, 20, 30, 40}, i32[]{1}) axis=1 => "
      "i32[2, 3]{1, 10, 20, 4, 30, 40}",
