@@ -262,6 +262,8 @@ void solo_join(const solo *s, val row, val column, const val *weights, val out[4
 
 void solo_store(emitter *e, const strided *to, const val at[3], val column, const val x[4]) {
   kernel *k = e->k;
+  if (!to->value)
+    return;
   row_list l = {.of = to, .width = to->dim[3]};
   val width = k_size(k, to->dim[3]), all[4] = {at[0], at[1], at[2], column};
   if (tile_is_whole(&l, 4) && to->dtype == SN_F32) {

@@ -6,6 +6,7 @@
 
 /* The element at coordinates, one an axis of the operand, as a lane; stores round to the dtype. */
 val core_load(emitter *e, const strided *s, const val *at);
+/* A result that is left out is not stored. */
 void core_store(emitter *e, const strided *s, const val *at, val lane);
 
 /* A u64 of two u32, and these again. */
