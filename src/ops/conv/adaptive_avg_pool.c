@@ -59,45 +59,80 @@ static sn_status ref_adaptive_avg_pool(ref_ctx *c) {
   return SN_OK;
 }
 
-/* [n, length] with a 1 where an element is in a window, and the windows' sizes [n, 1]: small whole
- * numbers, exact in f32, where the averages would not be. */
-static void window_tables(build_ctx *c, int64_t n, int64_t length, sn_value *member,
-                          sn_value *count) {
-  sn_graph *g = c->graph;
-  arena memory;
-  arena_init(&memory, g->ctx);
-  float *sizes = arena_array(&memory, (size_t)n, sizeof *sizes);
-  float *table = arena_array(&memory, (size_t)n, (size_t)length * sizeof *table);
-  for (int64_t i = 0; table && sizes && i < n; i++)
-    for (int64_t j = first(i, n, length); j < end(i, n, length); j++) {
-      table[i * length + j] = 1;
-      sizes[i]++;
+/* The windows of an axis as tables [n, most elements of one]: which element, and whether there is such a one; and how many there are, [n]. */
+typedef struct windows {
+  int64_t n, most;
+  sn_value element, there, count;
+} windows;
+
+static void fill_tables(const windows *w, int64_t length, int32_t *element, uint8_t *there,
+                        float *count) {
+  for (int64_t i = 0; i < w->n; i++) {
+    int64_t from = first(i, w->n, length), size = end(i, w->n, length) - from;
+    count[i] = (float)size;
+    for (int64_t j = 0; j < w->most; j++) {
+      element[i * w->most + j] = (int32_t)(from + min_i64(j, size - 1));
+      there[i * w->most + j] = j < size;
     }
-  if (table && sizes) {
-    *member = sn_constant_bytes(g, SN_F32, SN_SHAPE(n, length), table);
-    *count = sn_constant_bytes(g, SN_F32, SN_SHAPE(n, 1), sizes);
-  } else {
-    *member = *count = graph_fail(g, SN_ERR_NO_MEMORY, "out of memory for tables of windows");
   }
-  arena_clear(&memory);
 }
 
-/* Along one axis: [before, L, after] to [before, n, after] by a product with the table. */
+static windows find_windows(build_ctx *c, int64_t n, int64_t length) {
+  sn_graph *g = c->graph;
+  arena memory;
+  windows w = {.n = n};
+  size_t all = 0;
+  for (int64_t i = 0; i < n; i++)
+    w.most = max_i64(w.most, end(i, n, length) - first(i, n, length));
+  arena_init(&memory, g->ctx);
+  bool fits = size_mul_fits((size_t)n, (size_t)w.most, &all);
+  int32_t *element = fits ? arena_array(&memory, all, sizeof *element) : NULL;
+  uint8_t *there = fits ? arena_array(&memory, all, sizeof *there) : NULL;
+  float *count = arena_array(&memory, (size_t)n, sizeof *count);
+  if (element && there && count) {
+    fill_tables(&w, length, element, there, count);
+    w.element = sn_constant_bytes(g, SN_I32, SN_SHAPE((int64_t)all), element);
+    w.there = sn_constant_bytes(g, SN_BOOL, SN_SHAPE(n, w.most), there);
+    w.count = sn_constant_bytes(g, SN_F32, SN_SHAPE(n), count);
+  } else {
+    w.element = w.there = w.count =
+        graph_fail(g, SN_ERR_NO_MEMORY, "out of memory for tables of windows");
+  }
+  arena_clear(&memory);
+  return w;
+}
+
+/* A table along `axis` and what follows it, beside values of rank `rank`. */
+static sn_value along(build_ctx *c, sn_value table, int axis, int rank) {
+  sn_shape is = build_shape(c, table), to = {.rank = rank - axis};
+  for (int d = 0; d < to.rank; d++)
+    to.dim[d] = d < is.rank ? is.dim[d] : 1;
+  return sn_reshape(c->graph, table, to);
+}
+
+/* Along one axis: the mean over each window, whose elements are laid side by side. A product with a matrix of ones and zeros would
+ * make NaN of an infinity in windows that do not hold it. */
 static sn_value pool_axis(build_ctx *c, sn_value x, int axis, int64_t n) {
   sn_graph *g = c->graph;
-  sn_shape shape = build_shape(c, x), flat = {3, {1, shape.dim[axis], 1}};
+  sn_shape shape = build_shape(c, x), split = {.rank = shape.rank + 1};
   if (shape.dim[axis] == n)
     return x;
   if (n == 1)
     return sn_mean(g, x, SN_INTS(axis), true);
-  for (int d = 0; d < shape.rank; d++)
-    if (d != axis)
-      flat.dim[d < axis ? 0 : 2] = sn_dim_mul(g, flat.dim[d < axis ? 0 : 2], shape.dim[d]);
-  sn_value member, count;
-  window_tables(c, n, shape.dim[axis], &member, &count);
-  sn_value y = sn_matmul(g, member, sn_reshape(g, x, flat), false, false);
-  shape.dim[axis] = n;
-  return sn_reshape(g, sn_div(g, y, count), shape);
+  bool equal = n > 0 && shape.dim[axis] % n == 0;
+  windows w = {.n = n, .most = equal ? shape.dim[axis] / n : 0};
+  if (!equal) {
+    w = find_windows(c, n, shape.dim[axis]);
+    x = sn_index_select(g, x, w.element, axis);
+  }
+  for (int d = 0; d < split.rank; d++)
+    split.dim[d] = d == axis ? n : d == axis + 1 ? w.most : shape.dim[d - (d > axis)];
+  x = sn_reshape(g, x, split);
+  if (equal)
+    return sn_mean(g, x, SN_INTS(axis + 1), false);
+  x = sn_where(g, along(c, w.there, axis, split.rank), x, sn_scalar(g, SN_F32, 0));
+  x = sn_sum(g, x, SN_INTS(axis + 1), false);
+  return sn_div(g, x, along(c, w.count, axis, shape.rank));
 }
 
 static void decompose_adaptive_avg_pool(build_ctx *c) {
@@ -125,6 +160,9 @@ static const op_case cases[] = {
     {"adaptive_avg_pool(f32[1, 1, 1]{7}) size=[3] => f32[1, 1, 3]{7}", NULL},
     {"adaptive_avg_pool(f32[1, 1, 3]{1, inf, 5}) size=[3] => f32[1, 1, 3]{1, inf, 5}", NULL},
     {"adaptive_avg_pool(f32[1, 1, 2]{nan, 5}) size=[1] => f32[1, 1, 1]{nan}", NULL},
+    {"adaptive_avg_pool(f32[1, 1, 5]{inf, 5, 1, -3, nan}) size=[3] => f32[1, 1, 3]{inf, 1, nan}",
+     NULL},
+    {"adaptive_avg_pool(f32[1, 1, 4]{inf, 5, 1, -3}) size=[2] => f32[1, 1, 2]{inf, -1}", NULL},
     {"adaptive_avg_pool(f32[0, 2, 3]) size=[2]", NULL},
     {"adaptive_avg_pool(f32[2, 0, 3]) size=[2]", NULL},
     {"adaptive_avg_pool(f32[1, 2, 3]) size=[0]", NULL},
