@@ -7,7 +7,8 @@
  *   linear, align_corners      i * (n-1) / (m-1), 0 when m is 1
  * where s is the scale given or, when it is 0, m / n. The divisions are exact where the quotient is
  * whole (m / n is never rounded to a number first). Weights of linear are rounded to f32, so that a
- * matrix of them is the same op. Spatial sizes are numbers. */
+ * graph with them as constants is the same op; what has weight 0 has no part. Spatial sizes are
+ * numbers. */
 #include "ops/shape/shape.h"
 
 /* The scales of an op and its `size`, by spatial axis; 1d has only the width. */
@@ -79,7 +80,9 @@ static void apply(const tap *taps, const double *x, double *y, axis_view from, i
     for (int64_t i = 0; i < m; i++)
       for (int64_t j = 0; j < to.inner; j++) {
         const tap *t = &taps[i];
-        double value = (double)t->w0 * x[axis_at(from, o, t->first, j)];
+        double value = 0;
+        if (t->w0 != 0)
+          value = (double)t->w0 * x[axis_at(from, o, t->first, j)];
         if (t->w1 != 0)
           value += (double)t->w1 * x[axis_at(from, o, t->second, j)];
         y[axis_at(to, o, i, j)] = value;
@@ -235,36 +238,61 @@ static sn_status ref_upsample_linear(ref_ctx *c) {
   return ref_resize(c, &r, (mapping){true, ATTRS(upsample_linear)->align_corners});
 }
 
-/* The matrix [m, n] of the taps. */
-static sn_value weights(build_ctx *c, int64_t n, int64_t m, double scale) {
+/* For each result the element of x along `axis` that one of its taps names, times the weight; what has weight 0 has no part, be it
+ * infinite. */
+static sn_value weighted(build_ctx *c, sn_value x, int axis, sn_dim m, const int32_t *element,
+                         const float *weight) {
   sn_graph *g = c->graph;
-  size_t count = 0;
-  float *w =
-      size_mul_fits((size_t)n, (size_t)m, &count) ? mem_array(g->ctx, count, sizeof *w) : NULL;
-  if (!w)
-    return graph_fail(g, SN_ERR_NO_MEMORY, "upsample_linear: out of memory");
-  for (int64_t i = 0; i < m; i++) {
-    tap t = linear_tap(i, n, m, scale, ATTRS(upsample_linear)->align_corners);
-    w[i * n + t.first] += t.w0;
-    w[i * n + t.second] += t.w1;
-  }
-  sn_value matrix = sn_constant_bytes(g, SN_F32, SN_SHAPE(m, n), w);
-  mem_free(g->ctx, w, count * sizeof *w);
-  return matrix;
+  sn_shape to = {.rank = build_shape(c, x).rank - axis, .dim = {m}};
+  bool zero = false;
+  for (int64_t i = 0; i < m; i++)
+    zero = zero || weight[i] == 0;
+  for (int d = 1; d < to.rank; d++)
+    to.dim[d] = 1;
+  sn_value by = sn_constant_bytes(g, SN_F32, to, weight);
+  sn_value y = sn_index_select(g, x, sn_constant_bytes(g, SN_I32, SN_SHAPE(m), element), axis);
+  y = sn_mul(g, y, by);
+  return zero ? sn_where(g, sn_cast(g, by, SN_BOOL), y, sn_scalar(g, SN_F32, 0)) : y;
 }
 
-/* y = A_h · x · A_wᵀ, in f32. */
+/* Along one axis: the sum of two taps. */
+static sn_value interpolate(build_ctx *c, sn_value x, int axis, int64_t m, double scale) {
+  sn_graph *g = c->graph;
+  int64_t n = build_shape(c, x).dim[axis];
+  bool second = false;
+  arena memory;
+  arena_init(&memory, g->ctx);
+  int32_t *element[2];
+  float *weight[2];
+  for (int k = 0; k < 2; k++) {
+    element[k] = arena_array(&memory, (size_t)m, sizeof(int32_t));
+    weight[k] = arena_array(&memory, (size_t)m, sizeof(float));
+  }
+  bool room = element[0] && element[1] && weight[0] && weight[1];
+  for (int64_t i = 0; i < m && room; i++) {
+    tap t = linear_tap(i, n, m, scale, ATTRS(upsample_linear)->align_corners);
+    element[0][i] = (int32_t)t.first;
+    element[1][i] = (int32_t)t.second;
+    weight[0][i] = t.w0;
+    weight[1][i] = t.w1;
+    second = second || t.w1 != 0;
+  }
+  sn_value y = room ? weighted(c, x, axis, m, element[0], weight[0])
+                    : graph_fail(g, SN_ERR_NO_MEMORY, "upsample_linear: out of memory");
+  if (room && second)
+    y = sn_add(g, y, weighted(c, x, axis, m, element[1], weight[1]));
+  arena_clear(&memory);
+  return y;
+}
+
+/* In f32, the last axis first. */
 static void decompose_upsample_linear(build_ctx *c) {
   sn_graph *g = c->graph;
   resize r = RESIZE(ATTRS(upsample_linear));
-  sn_shape x = build_shape(c, c->in[0]);
   sn_dtype dtype = build_dtype(c, c->in[0]);
-  int last = r.size->rank - 1;
   sn_value y = dtype == SN_F32 ? c->in[0] : sn_cast(g, c->in[0], SN_F32);
-  sn_value columns = weights(c, x.dim[2 + last], r.size->dim[last], r.scale[last]);
-  y = sn_matmul(g, y, columns, false, true);
-  if (last == 1)
-    y = sn_matmul(g, weights(c, x.dim[2], r.size->dim[0], r.scale[0]), y, false, false);
+  for (int d = r.size->rank - 1; d >= 0; d--)
+    y = interpolate(c, y, 2 + d, r.size->dim[d], r.scale[d]);
   c->out[0] = dtype == SN_F32 ? y : sn_cast(g, y, dtype);
 }
 
@@ -307,6 +335,12 @@ static const op_case linear_cases[] = {
      NULL},
     {"upsample_linear(f16[1, 1, 2, 2]{1, 2, 3, 4}) size=[3, 2]" ALIGNED " scale_h=0 scale_w=0 => "
      "f16[1, 1, 3, 2]{1, 2, 2, 3, 3, 4}",
+     NULL},
+    {"upsample_linear(f32[1, 1, 3]{inf, 3, nan}) size=[1]" FREE " scale_h=0 scale_w=0 => "
+     "f32[1, 1, 1]{3}",
+     NULL},
+    {"upsample_linear(f32[1, 1, 4]{inf, 8, 16, nan}) size=[2]" FREE " scale_h=0 scale_w=0.25 => "
+     "f32[1, 1, 2]{12, nan}",
      NULL},
     {"upsample_linear(f32[1, 1, 3]{4, 8, 16}) size=[3]" FREE " scale_h=0 scale_w=0.5 => "
      "f32[1, 1, 3]{6, 16, 16}",
