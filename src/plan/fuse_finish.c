@@ -64,12 +64,18 @@ static core_check check_of(const fuse *f, const node *n) {
     sn_layout layout = n->op == OP_attention ? ((const attrs_attention *)n->attrs)->layout
                                              : ((const attrs_attention_grad *)n->attrs)->layout;
     sn_dim keys = dim_at(f, n->in[1].id, layout == SN_LAYOUT_BHSD ? 2 : 1);
-    return (core_check){n->in[5].id ? 5 : -1, true, sn_dim_add(f->g, keys, 1),
-                        "kv_length is %d, which is not within the keys", {0}};
+    return (core_check){n->in[5].id ? 5 : -1,
+                        true,
+                        sn_dim_add(f->g, keys, 1),
+                        "kv_length is %d, which is not within the keys",
+                        {0}};
   }
   case OP_sample:
-    return (core_check){n->in[2].id ? 2 : -1, false, dim_at(f, n->in[0].id, -1),
-                        "the history has id %d, which there is not", {0}};
+    return (core_check){n->in[2].id ? 2 : -1,
+                        false,
+                        dim_at(f, n->in[0].id, -1),
+                        "the history has id %d, which there is not",
+                        {0}};
   default: return (core_check){.input = -1};
   }
 }
