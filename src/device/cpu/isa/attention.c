@@ -192,7 +192,8 @@ static float soften_row(float *scores, int64_t n, float unit, float *largest, fl
   *largest = here;
   here = here == -INFINITY ? 0 : here;
   for (int64_t j = 0; j < n; j += VEC) {
-    vec p = exp2_of(vec_fma(vec_load(scores + j), vec_all(unit), vec_all(-here)));
+    /* rounded as the largest was: else the largest itself would not be 0, by as much as a large score is rounded */
+    vec p = exp2_of(vec_load(scores + j) * vec_all(unit) - vec_all(here));
     vec_store(scores + j, p);
     sum += p;
   }
