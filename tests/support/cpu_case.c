@@ -57,6 +57,17 @@ static void run_thread(void *user, int thread) {
   j->status[thread] = status;
 }
 
+/* Nobody may write behind what was taken: on another machine that is the end of the memory. */
+static void check_untouched(const job *j, int thread) {
+  const char *scratch = j->scratch + (size_t)thread * j->each;
+  size_t at = j->runs[thread].scratch_most;
+  while (at < j->each && (unsigned char)scratch[at] == GARBAGE)
+    at++;
+  if (at < j->each)
+    FAIL("thread %d: byte %zu of scratch is written, and %zu were taken", thread, at,
+         j->runs[thread].scratch_most);
+}
+
 /* The earliest failure, as the device has it. */
 static sn_status collect(cpu_case *c, const job *j) {
   sn_status status = SN_OK;
@@ -92,6 +103,8 @@ sn_status cpu_case_run(cpu_case *c, const step *s) {
   j->scratch = garbage(each * (size_t)c->threads);
   team_run(t, c->threads, run_thread, j);
   sn_status status = collect(c, j);
+  for (int i = 0; i < c->threads; i++)
+    check_untouched(j, i);
   free(j->scratch);
   free(j->kept);
   free(crew->shared);

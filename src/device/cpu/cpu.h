@@ -62,6 +62,7 @@ typedef struct cpu_run {
   void *const *addresses; /* by value id; NULL for 0 and for what is not bound */
   char *scratch;          /* PROGRAM_ALIGN aligned */
   size_t scratch_bytes, scratch_used;
+  size_t scratch_most; /* that was in use; tests look at what lies behind it */
   size_t shared_used;
   void *pack_room; /* of a matmul at work: matmul_operand.h */
   char *kept;      /* this step's memory that lasts from run to run; NULL: none */

@@ -219,10 +219,16 @@ static void run_strips(matmul_work *w, unit *u) {
   w->sums = sums;
 }
 
+/* The distance of rows of sums: whole lines, but never beyond the panels, which is what memory is taken for. */
+static int64_t row_of_sums(const matmul_work *w, int64_t columns) {
+  int64_t line = min_i64(MATMUL_LINE, w->shape.width[COLS]);
+  return up(columns, line) * line;
+}
+
 static void run_unit(matmul_work *w, unit *u) {
   bool in_place = store_in_place(w, u->at, u->n, &u->c, &u->c_row);
   if (!in_place) {
-    w->sums_row = u->c_row = up(u->n[COLS], MATMUL_LINE) * MATMUL_LINE;
+    w->sums_row = u->c_row = row_of_sums(w, u->n[COLS]);
     w->sums_size = u->n[ROWS] * u->c_row + CPU_LANE_BLOCK;
     u->c = w->sums;
   }

@@ -15,6 +15,7 @@ void *cpu_take(cpu_run *r, size_t bytes) {
   }
   char *p = r->scratch + r->scratch_used;
   r->scratch_used += take;
+  r->scratch_most = r->scratch_used > r->scratch_most ? r->scratch_used : r->scratch_most;
   if (r->poison)
     stale_fill(p, take);
   return p;
