@@ -64,7 +64,6 @@ typedef struct cpu_run {
   size_t scratch_bytes, scratch_used;
   size_t scratch_most; /* that was in use; tests look at what lies behind it */
   size_t shared_used;
-  void *pack_room; /* of a matmul at work: matmul_operand.h */
   char *kept;      /* this step's memory that lasts from run to run; NULL: none */
   bool poison;     /* tests: scratch is made stale when it is taken */
   bool stop;       /* this thread has reason not to go on */

@@ -71,7 +71,7 @@ static size_t need_part(const program *p, const matmul_part *t) {
     for (int i = 0; i < t->accs[c].n_products; i++)
       bytes +=
           cpu_region_bytes(&t->accs[c].products[i].a) + cpu_region_bytes(&t->accs[c].products[i].b);
-  bytes += cpu_take_bytes((size_t)n_products * sizeof(struct matmul_term));
+  bytes += plan_pack_bytes() + cpu_take_bytes((size_t)n_products * sizeof(struct matmul_term));
   bytes += 2 * (ACCESS_CHECKS + 1) * cpu_take_bytes(MATMUL_TABLE * sizeof(int64_t));
   bytes += cpu_take_bytes((size_t)t->n_accs * CPU_TILE * sizeof(float));
   units = (size_t)most_floats(s, unit_floats) * sizeof(float) +
@@ -93,7 +93,7 @@ size_t cpu_need_matmul(const program *p, const step *s) {
     most = bytes > most ? bytes : most;
   }
   size_t rest = conv_rest_need(s);
-  return (most > rest ? most : rest) + conv_split_bytes(s) + plan_pack_bytes();
+  return (most > rest ? most : rest) + conv_split_bytes(s);
 }
 
 size_t cpu_need_shared_matmul(const program *p, const step *s) {
@@ -225,8 +225,6 @@ static sn_status run_all(cpu_run *r, const step *of, const step *s) {
 sn_status cpu_run_matmul(cpu_run *r, const step *s) {
   size_t used = r->scratch_used;
   const step *of = s, *rest;
-  if (!(r->pack_room = cpu_take(r, plan_pack_bytes())))
-    return SN_ERR_INTERNAL;
   SN_TRY(conv_split(r, s, &s, &rest));
   SN_TRY(run_all(r, of, s));
   SN_TRY(conv_run_rest(r, rest));

@@ -126,6 +126,7 @@ typedef struct matmul_work {
   float *kept;                 /* of this part; NULL: none */
   int64_t coords[REGION_AXES]; /* of the batch entry at work */
   direct_table outer, inner;   /* tables of the block at work */
+  struct pack_room *pack_room; /* what operands are packed in */
   matmul_shape shape;
   matmul_cut cut;
   /* the result */

@@ -116,8 +116,6 @@ float *matmul_find_kept(const cpu_run *r, const step *of, const matmul_part *t) 
 }
 
 sn_status cpu_keep_matmul(cpu_run *r, const step *s) {
-  if (!(r->pack_room = cpu_take(r, plan_pack_bytes())))
-    return SN_ERR_INTERNAL;
   for (int i = 0; i < s->n_parts; i++) {
     const matmul_part *t = &s->parts[i].u.matmul;
     matmul_work w;

@@ -172,6 +172,8 @@ bool matmul_size(matmul_work *w, cpu_run *r, const step *of, const matmul_part *
 sn_status matmul_open(matmul_work *w) {
   SN_TRY(take_table(w->r, &w->outer));
   SN_TRY(take_table(w->r, &w->inner));
+  if (!(w->pack_room = cpu_take(w->r, plan_pack_bytes())))
+    return SN_ERR_INTERNAL;
   SN_TRY(open_products(w));
   place_kept(w);
   return store_open(w);

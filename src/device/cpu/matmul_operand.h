@@ -58,7 +58,7 @@ struct matmul_operand;
 /* extent: of all axes of the access. */
 void plan_open(operand_plan *p, const struct direct_access *d, const struct axis_group *rows,
                const struct axis_group *k, const int64_t *extent);
-/* What plan_pack works in: scratch at r->pack_room, taken by whoever runs or keeps a matmul before anything else. */
+/* Scratch that plan_pack works in, of w->pack_room: matmul_open takes it. */
 size_t plan_pack_bytes(void);
 /* Needs a plan that fits. */
 void plan_pack(const struct matmul_work *w, const struct matmul_operand *o, int64_t row,

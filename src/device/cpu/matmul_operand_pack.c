@@ -354,7 +354,7 @@ void plan_pack(const matmul_work *w, const matmul_operand *o, int64_t row, int64
   bool k_lines = to->width == 1 && to->step == 1; /* each row's k's lie one after the other */
   bool along_k = o->plan.along_k;
   packing p = open_packing(w, o, along_k);
-  p.room = w->r->pack_room;
+  p.room = w->pack_room;
   panel_layout by_k = {to->to, n_k, 0, to->panel};
   if (along_k && k_lines)
     pack_as_lines(&p, k, n_k, row, n_rows, &by_k);

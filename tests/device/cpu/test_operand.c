@@ -224,8 +224,8 @@ static bool open_operand(world *w, const cpu_isa *isa, opened *out) {
   out->r = cpu_case_alone(NULL, &w->p, NULL, w->address, NULL, 0);
   static _Alignas(64) char room[1 << 18]; /* the thread's scratch */
   out->r.isa = isa;
-  out->r.pack_room = plan_pack_bytes() <= sizeof room ? room : NULL;
   out->work = (matmul_work){.r = &out->r, .part = &w->part};
+  out->work.pack_room = plan_pack_bytes() <= sizeof room ? (void *)room : NULL;
   out->batch = group_of(w, 0, w->n_batch);
   axis_group rows = group_of(w, w->n_batch, w->n_rows);
   axis_group k = group_of(w, w->n_batch + w->n_rows, w->n_k);
