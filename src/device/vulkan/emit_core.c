@@ -7,6 +7,8 @@ val core_load(emitter *e, const strided *s, const val *at) {
 }
 
 void core_store(emitter *e, const strided *s, const val *at, val lane) {
+  if (!s->value)
+    return;
   sn_dtype dtype = (sn_dtype)s->dtype;
   if (!s->value)
     return;

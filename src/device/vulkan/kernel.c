@@ -245,6 +245,8 @@ static void must_have_waited(kernel *k) {
 }
 
 val k_address_for(kernel *k, uint32_t value, value_use use) {
+  if (!value)
+    k->why = "it uses a value that is not there";
   if (!value_stays(k->env, value))
     must_have_waited(k);
   if (k->env->uses)
