@@ -265,8 +265,6 @@ void solo_store(emitter *e, const strided *to, const val at[3], val column, cons
   if (!to->value)
     return;
   row_list l = {.of = to, .width = to->dim[3]};
-  if (!to->value) /* as core_store has it */
-    return;
   val width = k_size(k, to->dim[3]), all[4] = {at[0], at[1], at[2], column};
   if (tile_is_whole(&l, 4) && to->dtype == SN_F32) {
     k_if inside = k_if_begin(k, k_lt(k, column, width));

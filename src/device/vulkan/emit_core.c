@@ -10,8 +10,6 @@ void core_store(emitter *e, const strided *s, const val *at, val lane) {
   if (!s->value)
     return;
   sn_dtype dtype = (sn_dtype)s->dtype;
-  if (!s->value)
-    return;
   val address = k_address(e->k, s->value), rounded = emit_rounded(e, lane, dtype);
   emit_store_lane(e, dtype, address, emit_strided(e, s, at), rounded);
 }

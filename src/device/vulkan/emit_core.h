@@ -7,7 +7,6 @@
 /* The element at coordinates, one an axis of the operand, as a lane; stores round to the dtype. What is stored to a
  * result that nobody needs goes nowhere. */
 val core_load(emitter *e, const strided *s, const val *at);
-/* A result that is left out is not stored. */
 void core_store(emitter *e, const strided *s, const val *at, val lane);
 
 /* A u64 of two u32, and these again. */
