@@ -327,11 +327,25 @@ static sn_status build_chains(sn_ctx *ctx, sn_graph **out) {
                         out);
 }
 
-static const subject subjects[] = {{"chains", build_chains},
-                                   {"training", build_training},
-                                   {"mixture", build_mixture},
-                                   {"symbolic", build_symbolic},
-                                   {"cache", build_cache}};
+/* Rows picked along an axis that is empty under some bindings, of a value that is not, into a base that may be empty. */
+static sn_status build_picks(sn_ctx *ctx, sn_graph **out) {
+  return sn_graph_parse(ctx,
+                        "symbol m 4\n"
+                        "%1 = input() name=\"x\" dtype=f32 shape=[4, 3]\n"
+                        "%2 = slice(%1) axis=0 start=0 stop=((m)/2) step=1\n"
+                        "%3 = exp(%2)\n"
+                        "%4 = input() name=\"i\" dtype=i32 shape=[3]\n"
+                        "%5 = gather(%3, %4)\n"
+                        "%6 = input() name=\"base\" dtype=f32 shape=[m, 3]\n"
+                        "%7 = scatter_add(%6, %4, %5)\n"
+                        "output \"picked\" %5\n"
+                        "output \"added\" %7\n",
+                        out);
+}
+
+static const subject subjects[] = {{"chains", build_chains},     {"picks", build_picks},
+                                   {"training", build_training}, {"mixture", build_mixture},
+                                   {"symbolic", build_symbolic}, {"cache", build_cache}};
 
 TEST(planted_faults_are_found) {
   tally t = {0};
