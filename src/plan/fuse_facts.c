@@ -7,6 +7,8 @@
 
 typedef struct probe {
   elem_ctx c;
+  fuse *f;
+  const node *n;
   node_facts *facts;
   sn_dim extents[REGION_AXES + SN_MAX_RANK];
   int n_axes, n_inputs, n_added;
@@ -94,10 +96,10 @@ static reg probe_reduce(elem_ctx *c, reduce_kind kind, sn_dtype dtype, reg body)
   return body;
 }
 
+/* Here and not where elements are computed: sizes must fit also where nothing reads the value but what waits for it. */
 static void probe_require_size(elem_ctx *c, sn_dim size, const char *what) {
-  (void)c;
-  (void)size;
-  (void)what;
+  const probe *p = (const probe *)c;
+  fuse_require_size(p->f, p->n, size, what);
 }
 
 static void probe_require(elem_ctx *c, reg holds, reg shown, const char *message) {
@@ -135,7 +137,7 @@ static void probe_node(fuse *f, const node *n, node_facts *facts) {
   }
   for (int k = 0; k < n->n_in; k++)
     types[k] = n->in[k].id ? f->g->values[n->in[k].id].type : (sn_type){0};
-  probe p = {.facts = facts};
+  probe p = {.f = f, .n = n, .facts = facts};
   p.n_axes = place_of_axes(fuse_shape(f, n->first), 0, &at, p.extents);
   p.c = (elem_ctx){.services = &probing,
                    .graph = f->g,
@@ -273,7 +275,7 @@ sn_status fuse_find_facts(fuse *f) {
     }
     sn_dim least;
     const char *what;
-    if (plan_core_requires(f->g, n, &least, &what))
+    if (plan_size_required(f->g, n, &least, &what))
       fuse_require_size(f, n, least, what);
     probe_node(f, n, &f->nodes[i]);
     find_prepared(f, n);

@@ -41,7 +41,7 @@ static sn_dim of_rows(sn_graph *g, sn_dim least, const sn_type *rows) {
   return least;
 }
 
-bool plan_core_requires(sn_graph *g, const node *n, sn_dim *out_least, const char **out_what) {
+bool plan_size_required(sn_graph *g, const node *n, sn_dim *out_least, const char **out_what) {
   const sn_shape *x = n->n_in > 0 ? &g->values[n->in[0].id].type.shape : NULL;
   if (n->op == OP_topk) {
     const attrs_topk *a = n->attrs;
@@ -52,6 +52,16 @@ bool plan_core_requires(sn_graph *g, const node *n, sn_dim *out_least, const cha
   if (n->op == OP_sample) {
     *out_least = of_rows(g, sn_dim_sub(g, x->dim[x->rank - 1], 1), &g->values[n->first].type);
     *out_what = "there are no ids to draw from";
+    return true;
+  }
+  if (n->op == OP_update_slice || n->op == OP_slice_at) {
+    bool updates = n->op == OP_update_slice;
+    int64_t axis = updates ? ((const attrs_update_slice *)n->attrs)->axis
+                           : ((const attrs_slice_at *)n->attrs)->axis;
+    const sn_shape *run = &g->values[updates ? n->in[1].id : n->first].type.shape;
+    axis = axis < 0 ? axis + x->rank : axis;
+    *out_least = sn_dim_sub(g, x->dim[axis], run->dim[axis]);
+    *out_what = "more entries than the axis has";
     return true;
   }
   return false;

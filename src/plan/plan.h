@@ -38,7 +38,7 @@ sn_status plan_verify_watched(const program *p, sn_ctx *ctx, const char *name) S
 /* Whether an op is a contraction (matmul, conv and its gradients) or has a core archetype. */
 bool plan_is_contraction(int op);
 bool plan_is_core(int op);
-/* What a core, which has no element to say so, requires of sizes: *out_least must not be negative. False: nothing. */
-bool plan_core_requires(sn_graph *g, const node *n, sn_dim *out_least, const char **out_what);
+/* What an op requires of sizes beside those of its element: *out_least must not be negative. False: nothing. */
+bool plan_size_required(sn_graph *g, const node *n, sn_dim *out_least, const char **out_what);
 
 #endif

@@ -182,7 +182,7 @@ static sn_status find_demands(verifier *v) {
     v->demanded = 0;
     sn_dim least;
     const char *what;
-    if (v->live[k] && plan_core_requires(v->g, n, &least, &what))
+    if (v->live[k] && plan_size_required(v->g, n, &least, &what))
       requires_demand_size(v, k, least, what);
     if (!v->live[k] || (!graph_op(g, n)->impl->element && !r->asks))
       continue;

@@ -18,6 +18,9 @@ static sn_status infer_run(infer_ctx *c, int i, sn_dim n, sn_dim size) {
 static sn_status ref_start_of(const ref_ctx *c, int input, int64_t n, int64_t size, int64_t *out) {
   double start = c->in[input].data[0];
   *out = 0;
+  if (size > n)
+    return ref_fail(c, SN_ERR_INVALID, "%lld entries do not fit into an axis of %lld",
+                    (long long)size, (long long)n);
   if (c->out[0].count > 0 && !(start >= 0 && start <= (double)(n - size)))
     return ref_fail(c, SN_ERR_INVALID, "%lld entries from %.0f on do not lie in an axis of %lld",
                     (long long)size, start, (long long)n);
