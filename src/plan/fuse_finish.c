@@ -183,7 +183,21 @@ static bool same_region(const region *a, const region *b) {
   return true;
 }
 
-static sn_status check_node(fuse *f, const node *n, region *seen, int *n_seen) {
+/* A check that is made, and over what. */
+typedef struct made_check {
+  region code;
+  const fuse_group *group;
+} made_check;
+
+/* The same code over fewer points, or none, checks less. */
+static bool same_check(const made_check *a, const made_check *b) {
+  const fuse_group *x = a->group, *y = b->group;
+  return x->n_axes == y->n_axes &&
+         memcmp(x->extent, y->extent, (size_t)x->n_axes * sizeof *x->extent) == 0 &&
+         same_region(&a->code, &b->code);
+}
+
+static sn_status check_node(fuse *f, const node *n, made_check *seen, int *n_seen) {
   bool used[256] = {false};
   int group = fuse_add_group(f, GROUP_LOOP, n), phases;
   if (group < 0)
@@ -212,9 +226,11 @@ static sn_status check_node(fuse *f, const node *n, region *seen, int *n_seen) {
   if (!make_sinks(f, g))
     return f->status;
   mark_sinks(g, REGION_REQUIRE);
-  SN_TRY(dag_layout(&g->d, g->sink, false, &f->memory, &seen[*n_seen], &phases));
+  made_check *own = &seen[*n_seen];
+  own->group = g;
+  SN_TRY(dag_layout(&g->d, g->sink, false, &f->memory, &own->code, &phases));
   for (int k = 0; k < *n_seen; k++)
-    g->dead = g->dead || same_region(&seen[k], &seen[*n_seen]);
+    g->dead = g->dead || same_check(&seen[k], own);
   g->sink = NULL;
   *n_seen += !g->dead;
   return SN_OK;
@@ -224,7 +240,7 @@ static sn_status add_checks(fuse *f) {
   int n_checks = 0, n_seen = 0;
   for (uint32_t i = 0; i < f->g->n_nodes; i++)
   n_checks += f->nodes[i].live && f->nodes[i].requires;
-  region *seen = arena_array(&f->memory, (size_t)n_checks + 1, sizeof *seen);
+  made_check *seen = arena_array(&f->memory, (size_t)n_checks + 1, sizeof *seen);
   if (!seen)
     return SN_ERR_NO_MEMORY;
   for (uint32_t i = 0; i < f->g->n_nodes; i++)

@@ -64,10 +64,10 @@ typedef struct cpu_run {
   size_t scratch_bytes, scratch_used;
   size_t scratch_most; /* that was in use; tests look at what lies behind it */
   size_t shared_used;
-  char *kept;      /* this step's memory that lasts from run to run; NULL: none */
-  bool poison;     /* tests: scratch is made stale when it is taken */
-  bool stop;       /* this thread has reason not to go on */
-  bool part;       /* in the step at work: there is something for this thread in a loop of it */
+  char *kept;  /* this step's memory that lasts from run to run; NULL: none */
+  bool poison; /* tests: scratch is made stale when it is taken */
+  bool stop;   /* this thread has reason not to go on */
+  bool part;   /* in the step at work: there is something for this thread in a loop of it */
   /* The first REQUIRE that did not hold, in the order of iterations; the step still runs to its end. */
   bool failed;
   uint32_t site;
