@@ -189,6 +189,11 @@ typedef struct outputs {
   float *row; /* room for one */
 } outputs;
 
+/* A row sees keys and nothing counts: their scores may be numbers for which units of log 2 are too large. */
+static bool may_be_least(const attention_work *w, int64_t row, float largest) {
+  return largest == -INFINITY && w->at.from[row] < w->at.to[row];
+}
+
 static void finish_row(attention_work *w, int64_t row, attention_parts *p, const outputs *to) {
   const attention *a = w->a;
   int64_t index[] = {w->at.b, attention_head(a, &w->at, row), attention_row(a, &w->at, row)};
@@ -197,7 +202,7 @@ static void finish_row(attention_work *w, int64_t row, attention_parts *p, const
   if (in_place)
     out = (float *)(void *)to->out.data + view_at(&to->out, 3, index);
   p->sink = a->sinks.data ? view_load(&a->sinks, view_at(&a->sinks, 1, &index[1])) : -INFINITY;
-  if (!a->kernels->join(p, out, &largest, &total))
+  if (!a->kernels->join(p, out, &largest, &total) || may_be_least(w, row, largest))
     lse = attention_run_carefully(w, row, out);
   else if (to->lse.data && total != 0)
     lse = (float)((double)largest / ATTENTION_LOG2_E + log((double)total));

@@ -1,6 +1,6 @@
 /* Attention on the CPU against the reference, at sizes beyond a block of rows or keys, with each rule of what a row sees, with
  * every instruction set and on 1 to 4 threads; the cases of the ops themselves are in test_cores.c. */
-#include "device/cpu/core_case.h"
+#include "device/cpu/extreme_attention.h"
 
 #include <stdio.h>
 
@@ -165,6 +165,14 @@ TEST(infinite_logits) {
       "scale=0.5 causal=end";
   core_case_changed(source, spoil_sinks);
   core_case_changed(source, spoil_scores);
+}
+
+/* Few rows, rows in lanes, keys in parts. */
+TEST(extreme_scores) {
+  static const extreme_shape shapes[] = {
+      {2, 2, 1, 7, 4}, {2, 2, 1, 300, 4}, {1, 2, 70, 230, 4}, {1, 1, 2, 1300, 4}};
+  for (size_t i = 0; i < COUNT_OF(shapes); i++)
+    extreme_each(&shapes[i], core_case_changed);
 }
 
 TEST(what_is_masked_counts_nothing) {

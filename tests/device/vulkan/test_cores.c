@@ -1,7 +1,7 @@
 /* Cores of the Vulkan device on the interpreter of SPIR-V, against the reference: every case of their ops, sizes that reach every way
  * of computing them, targets of several sizes. Races, reads of what nobody wrote and steps beside a value are found on
  * the way. */
-#include "device/cpu/core_case.h"
+#include "device/cpu/extreme_attention.h"
 #include "support/vm_step.h"
 
 /* What cases run on. */
@@ -209,6 +209,11 @@ TEST(what_is_masked_counts_nothing) {
                      ", f32[1, 1, 70](3, 5), f32[1, 1, 70, 6], f32[1, 1, 70, 6], none) scale=0.5 "
                      "causal=end window=20",
                      core_spoil);
+}
+
+TEST(extreme_scores) {
+  extreme_each(&(extreme_shape){2, 1, 1, 7, 4}, check_core_changed);
+  extreme_each(&(extreme_shape){1, 1, 9, 33, 4}, check_core_changed);
 }
 
 /* Sizes that may be larger than they are: scratch for the most, guards that choose by what is. */

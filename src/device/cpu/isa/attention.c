@@ -187,13 +187,15 @@ static float soften_row(float *scores, int64_t n, float unit, float *largest, fl
     scores[j] = -INFINITY;
   for (int64_t j = 0; j < n; j += VEC)
     top = larger(vec_load(scores + j), top);
-  float here = largest_of(top) * unit, before = *largest;
+  float most = largest_of(top), here = most * unit, before = *largest;
+  float down = before > here && here != -INFINITY ? before - here : 0;
   here = here > before ? here : before;
   *largest = here;
   here = here == -INFINITY ? 0 : here;
+  most = most == -INFINITY ? 0 : most;
+  /* Less the largest in its own units first: the largest itself must come to 0 whatever the factor rounds to. */
   for (int64_t j = 0; j < n; j += VEC) {
-    /* rounded as the largest was: else the largest itself would not be 0, by as much as a large score is rounded */
-    vec p = exp2_of(vec_load(scores + j) * vec_all(unit) - vec_all(here));
+    vec p = exp2_of(vec_fma(vec_load(scores + j) - vec_all(most), vec_all(unit), vec_all(-down)));
     vec_store(scores + j, p);
     sum += p;
   }
