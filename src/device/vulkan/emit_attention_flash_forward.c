@@ -277,6 +277,15 @@ static void put_plainly(flash_forward *w) {
   k_loop_end(k, &l);
 }
 
+/* Infinite where the base is so large that a unit in its last place is more than 1: the weight of a score that equals it may then be
+ * anything, because the two are rounded apart (weigh). */
+static val base_is_odd(flash_forward *w, int r) {
+  kernel *k = w->f.e->k;
+  val base = forward_base(w->f.e, k_get(k, w->base[r])), unit = k_f32(k, unit_of(w->f.a));
+  val large = k_lt(k, k_f32(k, 0x1p24f), k_abs(k, k_mul(k, base, unit)));
+  return k_select(k, large, k_f32(k, INFINITY), k_f32(k, 0));
+}
+
 static void put_results(flash_forward *w) {
   flash *f = &w->f;
   kernel *k = f->e->k;
@@ -285,7 +294,7 @@ static void put_results(flash_forward *w) {
     val x = k_get(k, w->sum[r]);
     x = k_add(k, x, k_shuffle_xor(k, x, 1));
     sum[r] = k_add(k, x, k_shuffle_xor(k, x, 2));
-    all = k_add(k, all, sum[r]);
+    all = k_add(k, all, k_add(k, sum[r], base_is_odd(w, r)));
   }
   for (int j = 0; j < w->values.n; j++) {
     k_matrix_sums(k, k_get(k, w->out[j]), out[j]);

@@ -144,11 +144,11 @@ static val find_scores(matrix_forward *w, val first, val x[][2]) {
   return most;
 }
 
-/* Weights are 2^(score log2(e) - this). */
-static val base_of(matrix_forward *w, val base) {
+/* e^(x - base) times 2^power. They are subtracted before anything is rounded: what equals the base weighs just that. */
+static val weight_of(matrix_forward *w, val x, val base, int power) {
   kernel *k = w->c.e->k;
-  val zero = forward_base(w->c.e, base), power = k_f32(k, WEIGHT_POWER);
-  return k_sub(k, k_mul(k, zero, k_f32(k, CREW_LOG2E)), power);
+  val less = k_sub(k, x, forward_base(w->c.e, base));
+  return crew_exp2(k, k_fma(k, less, k_f32(k, CREW_LOG2E), k_f32(k, (float)power)));
 }
 
 /* A larger maximum where it grew too much, or a power that fell: what was summed so far is brought to it. */
@@ -162,8 +162,7 @@ static void grow(matrix_forward *w, val most) {
   crew_meet(c);
   k_if grows = k_if_begin(k, some);
   val base = k_max(k, old, most), zero = k_f32(k, 0), none_yet = k_eq(k, old, k_f32(k, -INFINITY));
-  val keep = crew_exp2(k, k_sub(k, base_of(w, old), base_of(w, base)));
-  keep = k_select(k, none_yet, zero, keep);
+  val keep = k_select(k, none_yet, zero, weight_of(w, old, base, 0));
   k_set(k, w->base, base);
   k_set(k, w->sum, k_mul(k, k_get(k, w->sum), keep));
   val least = k_max(k, lost, k_i32(k, -126));
@@ -179,12 +178,11 @@ static void grow(matrix_forward *w, val most) {
 static void weigh(matrix_forward *w, val x[][2]) {
   crew *c = &w->c;
   kernel *k = c->e->k;
-  val base = k_neg(k, base_of(w, k_get(k, w->base))), by = k_f32(k, CREW_LOG2E);
-  val sum = k_get(k, w->sum);
+  val base = k_get(k, w->base), sum = k_get(k, w->sum);
   crew_meet(c);
   for (int i = 0; i < crew_pairs(c); i++) {
     for (int j = 0; j < 2; j++) {
-      x[i][j] = crew_exp2(k, k_fma(k, x[i][j], by, base));
+      x[i][j] = weight_of(w, x[i][j], base, WEIGHT_POWER);
       sum = k_add(k, sum, x[i][j]);
     }
     crew_put_pair(c, 0, i, x[i]);

@@ -1,7 +1,7 @@
 /* Attention and its gradients by cooperative matrices, on the interpreter of SPIR-V, against the reference: with `fast` and `half`,
  * matrices of several shapes, sizes that fill tiles and that do not, numbers of any magnitude, and such as are not finite. Races, reads
  * of what nobody wrote and steps beside a value are found on the way. */
-#include "device/cpu/core_case.h"
+#include "device/cpu/extreme_attention.h"
 #include "support/vm_step.h"
 
 typedef struct machine_kind {
@@ -275,6 +275,22 @@ TEST(magnitudes) {
     check_changed("attention_grad(f32[1, 2, 20, 24], f32[1, 1, 140, 24], f32[1, 1, 140, 16], " NONE4
                   ", f32[1, 2, 20](3, 5), f32[1, 2, 20, 16], f32[1, 2, 20, 16], none) scale=0.5",
                   changes[i]);
+}
+
+/* Where a unit in the last place of scores is more than exp can take, the largest weighs 1 all the same. */
+static void huge_scores(case_tensor *in) { extreme_set_scores(in, 0x1.2p60); }
+static void huge_others(case_tensor *in) { extreme_set_scores(in, 0x1.4p60); }
+TEST(extreme_scores) {
+  static core_change *const scores[] = {huge_scores, huge_others, extreme_huger, extreme_below};
+  static core_change *const biases[] = {extreme_huge_bias, extreme_huger_bias, extreme_no_bias};
+  for (size_t i = 0; i < COUNT_OF(scores); i++)
+    check_changed("attention(f32[1, 1, 130, 16], f32[1, 1, 40, 16], f32[1, 1, 40, 16], " NONE4
+                  ") scale=0.25",
+                  scores[i]);
+  for (size_t i = 0; i < COUNT_OF(biases); i++)
+    check_changed("attention(f32[1, 1, 17, 16], f32[1, 1, 33, 16], f32[1, 1, 33, 16], none, "
+                  "f32[17, 33], none, none) scale=0.25",
+                  biases[i]);
 }
 
 TEST(what_is_masked_counts_nothing) {
