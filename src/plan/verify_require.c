@@ -74,7 +74,7 @@ void requires_demand(verifier *v, uint32_t node_index, sym holds, sym shown, con
   r->asks = true;
   r->asked = hash_mix(hash_mix(r->asked, holds.hash), shown.hash);
   for (int k = 0; k < r->n_offers && r->matching; k++)
-    if (r->offers[k].holds == holds.hash && r->offers[k].shown == shown.hash)
+    if (r->offers[k].holds == holds.hash && (shown.nothing || r->offers[k].shown == shown.hash))
       return;
   r->found = false;
 }

@@ -151,6 +151,9 @@ static void judge_smooth(judged_node *k, int result) {
   }
   v->err = usual_tolerance(v->t.dtype) * v->most + CANCELLED * fmax(1, k->most) + NOISE * far;
   double most_said = fmax(SAYS_NOTHING, 4 * usual_tolerance(v->t.dtype)) * v->most;
+  /* The log-sum-exp of a row is rounded once, for all its targets: with large ones of both signs little is left but that. */
+  if (k->n->op == OP_cross_entropy_dist && k->most > 64)
+    v->err = INFINITY;
   if (v->err > most_said || (v->t.dtype == SN_F16 && v->most > 30000))
     v->err = INFINITY;
   if (v->most == 0 && far == 0) /* zeros, infinities and NaN */
