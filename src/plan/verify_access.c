@@ -97,21 +97,27 @@ static bound exact_range(const index_form *f) {
   return b;
 }
 
-/* i / e as q * (i / (e q)) + i / e % q, where a check speaks of either. */
-static void split_for(index_form *f, const variable *x) {
-  if (x->axis == TERM_REG || find_variable(f, x) || f->n == (int)COUNT_OF(f->of))
-    return;
+/* Splits i / e into q * (i / (e q)) + i / e % q where that leads to what a check speaks of. */
+static bool split_once(index_form *f, const variable *x) {
   for (int k = 0; k < f->n; k++) {
     variable *of = &f->of[k];
     bool low = x->div == of->div && x->mod > 0;
     int64_t q = low ? x->mod : x->div / of->div;
-    if (of->axis != x->axis || x->div % of->div || q < 2 || of->mod % q ||
-        (!low && x->mod != of->mod / q))
+    if (of->axis != x->axis || x->div % of->div || q < 2 || of->mod % q)
       continue;
-    f->of[f->n] = (variable){x->axis, x->from, of->div * q, of->mod / q, of->stride * q};
-    f->n++;
+    int64_t rest = of->mod / q;
+    if (!low && x->mod != rest && (x->mod < 1 || rest % x->mod))
+      continue;
+    f->of[f->n++] = (variable){x->axis, x->from, of->div * q, rest, of->stride * q};
     of->mod = q;
-    return;
+    return true;
+  }
+  return false;
+}
+
+static void split_for(index_form *f, const variable *x) {
+  while (x->axis != TERM_REG && !find_variable(f, x) && f->n < (int)COUNT_OF(f->of) &&
+         split_once(f, x)) {
   }
 }
 
