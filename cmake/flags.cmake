@@ -48,6 +48,12 @@ if(sinew_instrument)
   target_link_options(sinew_flags INTERFACE -fsanitize=${sinew_instrument})
 endif()
 
+# Of the library: a thread of 128 KiB may call it (docs/c-api.md), so no function takes much of that. Instrumented code does.
+add_library(sinew_small_frames INTERFACE)
+if(NOT sinew_instrument AND NOT SINEW_COVERAGE)
+  target_compile_options(sinew_small_frames INTERFACE -Wframe-larger-than=49152)
+endif()
+
 if(SINEW_COVERAGE)
   target_compile_options(sinew_flags INTERFACE --coverage -O0)
   target_link_options(sinew_flags INTERFACE --coverage)

@@ -30,5 +30,5 @@ foreach(isa ${sinew_isas})
   target_compile_definitions(cpu_${isa} PRIVATE CPU_ISA=${isa} ISA_${isa})
   # Comparisons of floats do not trap anywhere in the product; that they might keeps loops from being vectors.
   target_compile_options(cpu_${isa} PRIVATE ${isa_flags_${isa}} -O3 -fno-trapping-math)
-  target_link_libraries(cpu_${isa} PRIVATE sinew_flags)
+  target_link_libraries(cpu_${isa} PRIVATE sinew_flags sinew_small_frames)
 endforeach()
