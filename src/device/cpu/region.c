@@ -99,7 +99,8 @@ static uint32_t moved(const region_state *st, region_range *range, const tile *t
     for (int i = 0; i < st->n_axes; i++)
       moves |= (uint32_t)(t->segments[0].at[i] != range->at[i]) << i;
   }
-  range->valid = moves & MOVES_FIRST || moves == ~MOVES_FIRST ? t->n : range->valid;
+  if (moves != MOVES_ALWAYS) /* what moved now has as many lanes as this tile */
+    range->valid = t->n;
   range->fresh = false;
   range->single = single;
   range->axis = t->axis;

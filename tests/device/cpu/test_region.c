@@ -312,6 +312,29 @@ TEST(tiles_of_growing_length) {
 }
 
 /* What a packer does: a [k, n] panel in one tile, from x [k, n] and through a row vector that does not move. */
+/* What a tile of fewer lanes computed anew has no more lanes than that. */
+TEST(tiles_of_fewer_lanes) {
+  static const struct {
+    int64_t at;
+    int n;
+  } tiles[] = {{5, 200}, {6, 70}, {6, 130}, {6, 130}, {6, 40}, {6, 200}, {2, 199}, {2, 200}};
+  region_case *c = region_case_create();
+  uint32_t x = numbered(c, SN_F32, 8);
+  reg a = region_load(c, x, 0, 2, (sn_dim[]){1, 0});
+  region_alu(c, ALU_neg, SN_F32, a, 0, 0);
+  opened o;
+  if (open_region(c, 2, (int64_t[]){8, 200}, &o))
+    for (size_t k = 0; k < COUNT_OF(tiles); k++) {
+      tile t = {.axis = 1};
+      tile_add(&t, (int64_t[REGION_AXES]){tiles[k].at, 0}, tiles[k].n);
+      cpu_region_run(&o.r, o.st, &t, NULL);
+      for (int i = 0; i < tiles[k].n; i++)
+        CHECK(cpu_region_f32(o.st, 1)[i] == -(float)counted(tiles[k].at));
+    }
+  mem_free(c->ctx, o.memory, o.bytes);
+  region_case_destroy(c);
+}
+
 TEST(tile_of_segments) {
   region_case *c = region_case_create();
   uint32_t x = numbered(c, SN_BF16, 20 * 50), scale = numbered(c, SN_F32, 50);
