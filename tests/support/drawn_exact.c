@@ -230,7 +230,8 @@ static void judge_sum(judged_node *k, int result, bool product) {
   double most = fmax(linear_most(k, result), grain);
   bool small = v->t.dtype != SN_F16 || (most < 32768 && grain >= 0x1p-14);
   bool fits = most / grain <= whole_numbers(v->t.dtype) && most < HUGE_MOST && grain > TINY_GRAIN;
-  if (product && !(most < OVERFLOWS)) { /* a part of it may overflow where the whole does not */
+  /* A part of it may overflow where the whole does not, or become 0 before it meets an infinity. */
+  if (product && (!(most < OVERFLOWS) || (!k->finite && !(grain > TINY_GRAIN)))) {
     v->err = INFINITY;
     return;
   }
