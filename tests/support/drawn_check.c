@@ -76,7 +76,7 @@ static bool must_fail(const exact_judge *j) {
 static bool is_open(const exact_value *v) { return v->t.count == 0 || (!v->t.data && !v->failed); }
 
 /* Whether a run may be refused or not: where a live value is too large to be judged, and where one has no elements. There the
- * reference and devices differ in whether they look at indices and divisors with which nothing is computed: that is open. */
+ * reference refuses some runs that devices take: that is open (decision 27). */
 static bool may_differ(const exact_judge *j) {
   bool *live = calloc(j->g->n_nodes, sizeof *live), open = false;
   if (live)
